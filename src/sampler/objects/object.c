@@ -1,17 +1,14 @@
 #include "sampler/objects/object.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/types.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "base/hash.h"
 #include "base/map.h"
-#include "base/procfile.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "sampler/perf/perf.h"
@@ -20,15 +17,13 @@ enum {
         MAX_OBJECTS = 16384,
         MANY_OBJECTS = 4096, /* beyond it those that no mapping has are forgotten */
         IDLE_S = 10,         /* a table that was used since is kept */
-        PAGES_MS = 50,       /* between two looks at what of the mapped tables is in memory */
         LOST_S = 2,          /* between two looks for tables that their file system no longer gives */
 };
 /* Tables beyond this are given back when they were not used lately; beyond the second none is made. */
 static const uint64_t many_table_bytes = UINT64_C(64) << 20, max_table_bytes = UINT64_C(512) << 20;
-/* Pages of files that we have in memory, programs and libraries included: beyond this those of tables are given back. A program
- * that starts makes us touch 40 MiB of tables in 10 s. Where the rest alone has so much (older kernels count the rings of perf events
- * among it, up to 4 MiB a CPU), tables may have the second. */
-static const uint64_t many_file_bytes = UINT64_C(16) << 20, least_table_bytes = UINT64_C(4) << 20;
+/* Page faults of the thread that unwinds after which the pages of mapped tables are given back: each brings 64 KiB (fault_around_bytes).
+ * A program that starts makes us touch 40 MiB in 10 s. */
+static const long many_faults = 64;
 /* A file that was mapped again after this is looked at again: it may have been replaced by one with its inode. */
 static const uint64_t look_again_ns = 2 * INFP_NS_PER_S;
 
@@ -38,8 +33,8 @@ struct infp_objects {
         struct infp_object *first;
         uint64_t n, n_unread, generation, turns;
         uint64_t idle_since_turn; /* what was not used since this turn was idle for IDLE_S */
-        uint64_t next_turn, next_ns, next_pages_ns, next_lost_ns;
-        uint64_t rest_bytes; /* of files in memory, without tables: as when they were given back last, or less */
+        uint64_t next_turn, next_ns, next_lost_ns;
+        long faults;                         /* of that thread, when pages were given back last */
         struct infp_guarded_map *table_maps; /* of all images, each once; listed anew when it is asked for */
         uint64_t n_listings;
         bool are_maps_listed;
@@ -331,30 +326,16 @@ static void give_back_lost(struct infp_objects *objects)
                         give_back(objects, object);
 }
 
-static uint64_t file_bytes(void)
-{
-        char text[128];
-        infp_autoclose int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-        const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-        struct infp_span line = { text, n < 0 ? 0 : (size_t) n };
-        uint64_t pages;
-
-        infp_span_word(&line); /* of the address space; then of all in memory */
-        infp_span_word(&line);
-        return infp_span_u64(infp_span_word(&line), &pages) ? 0 : pages * (uint64_t) sysconf(_SC_PAGESIZE);
-}
-
 /* What was looked at counts as ours as long as it is mapped; what is needed again comes from the page cache. */
-static void forget_pages(struct infp_objects *objects)
+void infp_objects_forget_pages(struct infp_objects *objects)
 {
-        const uint64_t bytes = file_bytes();
+        struct rusage usage;
 
-        objects->rest_bytes = bytes < objects->rest_bytes ? bytes : objects->rest_bytes;
-        if (bytes < many_file_bytes || bytes < objects->rest_bytes + least_table_bytes)
+        if (getrusage(RUSAGE_THREAD, &usage) < 0 || usage.ru_minflt - objects->faults < many_faults)
                 return;
+        objects->faults = usage.ru_minflt;
         for (const struct infp_guarded_map *map = infp_objects_table_maps(objects); map; map = map->next)
                 madvise(map->at, map->size, MADV_DONTNEED);
-        objects->rest_bytes = file_bytes();
 }
 
 static void forget_idle(struct infp_objects *objects)
@@ -402,10 +383,6 @@ bool infp_objects_turn(struct infp_objects *objects)
                 objects->idle_since_turn = objects->next_turn;
                 objects->next_turn = objects->turns;
                 objects->next_ns = now + IDLE_S * INFP_NS_PER_S;
-        }
-        if (now >= objects->next_pages_ns) {
-                forget_pages(objects);
-                objects->next_pages_ns = now + PAGES_MS * INFP_NS_PER_MS;
         }
         if (now >= objects->next_lost_ns) {
                 give_back_lost(objects);

@@ -63,6 +63,8 @@ void infp_objects_request(struct infp_objects *objects, struct infp_object *obje
 void infp_objects_release(struct infp_objects *objects, struct infp_object_image *image);
 /* Takes what the helpers have done, forgets what nobody has used for long. True: some state is another one. */
 bool infp_objects_turn(struct infp_objects *objects);
+/* Gives the pages of mapped tables back when many were touched. By the thread that unwinds, between two stacks. */
+void infp_objects_forget_pages(struct infp_objects *objects);
 /* The tables that are mapped, to be touched between infp_guarded_map_begin and _end; until the next call of any function. */
 struct infp_guarded_map *infp_objects_table_maps(struct infp_objects *objects);
 /* Another one whenever an image came or went: mappings are to be filled again. */

@@ -27,6 +27,7 @@ enum {
         NAME_BYTES = 2 * INFP_MAX_BUILD_ID + 32,
         USED_S = 3600,        /* the time of last use is no more exact than this */
         LEFT_BEHIND_S = 3600, /* a temporary file that is older has no writer */
+        WRITTEN_AT_ONCE = 16 * 1024,
         MAX_ENTRIES = 8192,
 };
 #define MAGIC \
@@ -180,8 +181,6 @@ static int map_table(int fd, uint64_t table_size, struct infp_guarded_map *ret_m
                      const struct infp_unwind_table **ret)
 {
         INFP_TRY(infp_guarded_map_open(ret_map, fd, sizeof(struct head) + table_size, false));
-        /* A file system with large folios (ext4 since Linux 6.16) would have 2 MiB of it in memory for each one that is touched. */
-        madvise(ret_map->at, ret_map->size, MADV_NOHUGEPAGE);
         *ret = (const struct infp_unwind_table *) (const void *) (ret_map->at + sizeof(struct head));
         return 0;
 }
@@ -216,6 +215,7 @@ int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_
         fd = openat(cache->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
+        posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* reading ahead makes large folios, too: see write_file */
         if (!is_whole(fd, &head))
                 return -EBADMSG;
         INFP_TRY(check_table(fd, &head));
@@ -306,8 +306,11 @@ static int write_file(int dir_fd, const char *name, const struct head *head, con
 
         if (r == 0)
                 r = infp_write_all(file.fd, head, sizeof(*head), NULL);
-        if (r == 0)
-                r = infp_write_all(file.fd, table, table->size, NULL);
+        /* A write makes folios of its size (up to 2 MiB on ext4 since Linux 6.16), and a page that is touched brings all of its folio
+         * into our memory (since 6.18). */
+        for (uint64_t at = 0; r == 0 && at < table->size; at += WRITTEN_AT_ONCE)
+                r = infp_write_all(file.fd, (const char *) table + at,
+                                   table->size - at < WRITTEN_AT_ONCE ? table->size - at : WRITTEN_AT_ONCE, NULL);
         if (r == 0)
                 r = infp_new_file_commit(&file, false);
         return r < 0 ? r : map_table(file.fd, table->size, ret_map, ret);

@@ -163,6 +163,7 @@ static bool unwind(struct infp_stacks *stacks, struct infp_space *space, const s
         if (!sample->has_registers)
                 return true;
         ret->result.end = INFP_UNWIND_BROKEN;
+        infp_objects_forget_pages(stacks->objects);
         if (infp_space_view(space, stacks->objects, &stacks->last_space_id, &ret->view) < 0)
                 return true;
         ret->dump = (struct infp_unwind_dump){ sample->stack, sample->registers[INFP_RSP], sample->stack_size,
