@@ -12,6 +12,11 @@ def run(words, **options):
     return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
+def copy_tree(source, target):
+    """Into a new folder, or over one. Of fixtures: these may not be written to, and their copies must be."""
+    subprocess.run(["cp", "-R", "--no-preserve=mode", "-T", str(source), str(target)], check=True)
+
+
 def cpu_seconds(process):
     """What its first thread has used since it began."""
     return int(pathlib.Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) / 1e9

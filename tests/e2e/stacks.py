@@ -9,6 +9,7 @@ import subprocess
 
 # The most of a computing program's time that the kernel may need (2.5 percent were measured): samples of a normal user lack it.
 KERNEL_PART = 0.06
+UNSEEN = 0 if os.geteuid() == 0 else KERNEL_PART
 Sample = collections.namedtuple("Sample", "names tid process cpu weight state mode is_truncated is_guessed objects address")
 
 

@@ -15,6 +15,7 @@ import time
 
 import pytest
 
+from program import copy_tree
 from waiting import wait_for
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -92,7 +93,7 @@ def test_report_07_order_and_no_exabytes(infprof):
 def test_report_sets_memory_against_the_machine_where_there_is_no_limit(infprof, tmp_path):
     """The denominators of report 07: the machine's memory for a, c, d and the parent's limit for b."""
     root = tmp_path / "root"
-    shutil.copytree(report(7) / "root", root)
+    copy_tree(report(7) / "root", root)
     out = tmp_path / "out"
     subprocess.run([infprof, "record", "-o", out, "--root", root, "--containers", "--duration", "1500ms", "-t", "300"],
                    check=True, stderr=subprocess.PIPE, timeout=60)

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from conftest import Run
+from program import copy_tree
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 SHARED = TOP.parent / "shared"
@@ -141,7 +142,7 @@ def replay(record, tmp_path, number, seconds_a_tick=0.5):
     """A report's tree, its ticks at this pace, recorded."""
     (case,) = REPORTS.glob(f"{number:02d}-*")
     live = tmp_path / "root"
-    shutil.copytree(case / "root", live)
+    copy_tree(case / "root", live)
     ticks = [line.split("\t") for line in (case / "ticks.tsv").read_text().splitlines()[1:]]
     last = max(int(tick) for tick, _, _ in ticks)
 

@@ -3,13 +3,12 @@ import csv
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import time
 
 import pytest
 
-from program import query
+from program import copy_tree, query
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 REPORTS = TOP.parent / "shared" / "fixtures" / "reports"
@@ -64,13 +63,13 @@ def check(sample, right):
 def record(infprof, tmp_path, root, *options, swap=None, seconds=2.2, period_ms=200):
     """Records a copy of the root; after a while `swap` is copied over it."""
     live = tmp_path / "root"
-    shutil.copytree(root, live, symlinks=True)
+    copy_tree(root, live)
     output = tmp_path / "out"
     process = subprocess.Popen([infprof, "record", "-o", str(output), "-t", str(period_ms), "--root", str(live),
                                 "--duration", f"{seconds}s", *options], stderr=subprocess.PIPE)
     if swap is not None:
         time.sleep(seconds / 2)  # sleep: half of what is recorded
-        shutil.copytree(swap, live, symlinks=True, dirs_exist_ok=True)
+        copy_tree(swap, live)
     stderr = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 0, stderr
     return output

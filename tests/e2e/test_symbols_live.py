@@ -1,5 +1,6 @@
 """Code whose names are gone when the recording ends: perf maps, jitdumps and programs that are removed meanwhile."""
 import contextlib
+import os
 import pathlib
 import re
 import shutil
@@ -118,5 +119,6 @@ def test_names_cost_the_recorder_little(infprof, heavy, tmp_path):
     skip_without_perf(recorded)
     names = {row["frame"]: row["sName"] for row in recorded.table("symbols") if row["sLevel"] == 0}
     objects = {row["fObject"] for row in recorded.table("frames") if names.get(row["id"]) == "burn_in_library"}
-    assert objects == {str(path) for path in libraries}
+    # One that was removed before its first sample has no name: /proc/PID/map_files is root's.
+    assert objects == {str(path) for path in (libraries if os.geteuid() == 0 else libraries[1::2])}
     assert 0 < peak < 45 * 1024, f"{peak} kB"
