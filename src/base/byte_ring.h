@@ -22,12 +22,12 @@ struct infp_byte_ring {
 int infp_byte_ring_init(struct infp_byte_ring *ring, size_t bytes);
 void infp_byte_ring_done(struct infp_byte_ring *ring); /* all zeros is fine */
 
-/* Writer. Room for a record of up to `size` bytes, aligned to 8, that leaves `spare` bytes free; NULL: there is none now, and for
- * a record larger than half of the ring there may never be any. The reader sees nothing before commit, whose size may be less. */
+/* Writer. Room for a record of up to `size` bytes, aligned to 8, that leaves `spare` bytes free; NULL: the ring is
+ * too full now; a record larger than half of the ring may never fit. The reader sees nothing before commit, whose size may be less. */
 void *infp_byte_ring_begin(struct infp_byte_ring *ring, size_t size, size_t spare);
 void infp_byte_ring_commit(struct infp_byte_ring *ring, size_t size);
 
-/* Reader. The next record, which stays until the next call; NULL: none. */
+/* Reader. The next record, which stays until the next call; NULL when there is none. */
 void *infp_byte_ring_next(struct infp_byte_ring *ring);
 /* By hand, instead: the record after this one, for NULL the first; NULL: no more. Then the room of this one and of all before it. */
 void *infp_byte_ring_after(const struct infp_byte_ring *ring, const void *record);

@@ -20,8 +20,9 @@ static inline void infp_free_ptr_(void *p)
                 taken_;                                 \
         })
 
-/* Room for one more item after the n that an array of `cap` holds: where there is none it is doubled, from `first` items on. True, or
- * false: no memory, and all is as it was. array and cap are variables, n has no side effects; new memory is not cleared. */
+/* Makes room for one more item in an array of n items and capacity cap: a full array grows to twice its capacity, or to `first` items
+ * when it has none. False when there is no memory; the array is then unchanged. array and cap are variables, n has no side effects; new
+ * memory is not cleared. */
 #define INFP_MAKE_ROOM(array, n, cap, first)                                                                   \
         __extension__({                                                                                        \
                 if ((n) >= (cap)) {                                                                            \

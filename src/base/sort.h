@@ -27,7 +27,7 @@ static inline int infp_compare_i32(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* Of a list in that order: the index of the first with at least this key; n: there is none. */
+/* Of a list in that order: the index of the first with at least this key; n when there is none. */
 static inline size_t infp_first_i32(const void *list, size_t n, size_t size, int32_t key)
 {
         size_t low = 0, high = n;
@@ -43,7 +43,7 @@ static inline size_t infp_first_i32(const void *list, size_t n, size_t size, int
         return low;
 }
 
-/* The one with this key; NULL: there is none. */
+/* The item with this key, or NULL. */
 static inline void *infp_find_i32(const void *list, size_t n, size_t size, int32_t key)
 {
         const size_t i = infp_first_i32(list, n, size, key);

@@ -92,7 +92,7 @@ static int explain_connect(struct infp_http_transfer *transfer)
         }
 }
 
-/* Fewer bytes than announced: how many is what tells a proxy's limit from a server that died. */
+/* The body has fewer bytes than were announced. The number tells a proxy's limit from a server that died. */
 static int explain_cut(struct infp_http_transfer *transfer)
 {
         curl_off_t announced = -1, came = 0;
@@ -225,7 +225,7 @@ static size_t on_body(char *bytes, size_t one, size_t n, void *context)
                 result->first_byte_t_ns = now;
         if (transfer->is_cancelled)
                 return 0;
-        /* Behind the unpacking: what a small packed body grows to counts. */
+        /* Counted after decompression: a small compressed body can become large. */
         if (transfer->max_bytes && result->n_bytes + size > transfer->max_bytes) {
                 transfer->stop_r = -EFBIG;
                 return 0;

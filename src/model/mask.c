@@ -370,7 +370,7 @@ static size_t word_end(const struct mask_argument *a, size_t i, const char *stop
         return i;
 }
 
-/* Behind "name": or \"name\": of JSON. */
+/* The index after "name": or \"name\": of JSON. */
 static size_t json_value_end(const struct mask_argument *a, size_t i)
 {
         size_t back = 0;

@@ -18,8 +18,8 @@
 #include "query/views.h"
 #include "store/path.h"
 
-/* One attribute of one entity table, behind a scalar function that looks it up. A function, since DuckDB calls it only where the
- * column is used; a join would be made for every query. */
+/* The context of a scalar function that looks up one attribute of an entity. DuckDB calls a function only where the column is
+ * used; it would make a join for every query. */
 struct attribute {
         struct infp_duck *duck;
         char *table, *column;

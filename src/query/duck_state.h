@@ -73,7 +73,7 @@ struct infp_duck {
         duckdb_connection helper; /* for our own queries while a result of `connection` is open */
         struct infp_duck_run *attached;
         bool is_restricted;
-        unsigned n_attached;          /* how often: tells what was made for an earlier attach */
+        unsigned n_attached;          /* number of attaches; what an earlier one made has another number */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
         bool is_trimmed;              /* after its first write */
         /* The chunk whose cells are turned into texts (duck_result.c). */

@@ -116,7 +116,7 @@ struct unit {
         struct extents functions;
         Dwarf_Die *dies; /* of functions */
         size_t n_dies, cap_dies;
-        struct scope *scopes; /* 0 is none */
+        struct scope *scopes; /* scopes[0] stands for "no scope" */
         struct member *members;
         size_t n_scopes, cap_scopes, n_members, cap_members;
         bool is_read;
@@ -248,7 +248,7 @@ static int add_scope(struct infp_dwarf *dwarf, struct unit *unit, Dwarf_Die *die
 
         if (unit->n_scopes >= MAX_ENTRIES || !INFP_MAKE_ROOM(unit->scopes, unit->n_scopes, unit->cap_scopes, 64))
                 return -ENOMEM;
-        unit->n_scopes += !unit->n_scopes; /* 0 is none */
+        unit->n_scopes += !unit->n_scopes; /* scopes[0] is not used */
         unit->scopes[unit->n_scopes] = (struct scope){
                 .name = dwarf->lib->dwarf_attr(die, DW_AT_name, &attribute) ? dwarf->lib->dwarf_formstring(&attribute)
                                                                             : NULL,

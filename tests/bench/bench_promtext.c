@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include "base/promtext.h"
+#include "base/promtext/promtext.h"
 
 enum { ROUNDS = 7 };
 

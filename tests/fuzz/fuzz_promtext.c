@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/promtext.h"
+#include "base/promtext/promtext.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

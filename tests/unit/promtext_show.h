@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "base/promtext.h"
+#include "base/promtext/promtext.h"
 #include "base/str.h"
 
 static const char *const parts[] = { "value", "sum", "count", "bucket", "quantile", "created" };

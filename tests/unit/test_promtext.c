@@ -4,7 +4,7 @@
 
 #include "promtext_show.h"
 
-#include "base/promtext_scan.h"
+#include "base/promtext/scan.h"
 #include "count_mallocs.h"
 
 struct page_case {

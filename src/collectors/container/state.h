@@ -1,5 +1,5 @@
-/* Parts of the collector `containers`: which there are and who one is (open.c), its files and network (read.c), its block devices
- * (device.c), its limits and members (limits.c), and why something is missing (why.c). */
+/* What the files of the collector `containers` share. open.c finds and identifies containers, read.c reads their files and network,
+ * device.c their block devices, limits.c their limits and members, and why.c says why a value is missing. */
 #pragma once
 
 #include "collect/cgroup.h"
@@ -46,10 +46,10 @@ enum {
 #define NO_LIMIT UINT64_MAX
 
 struct container_limits {
-        uint64_t quota_us, period_us, weight, shares; /* 0: none, or not known; the same holds for all of these */
+        uint64_t quota_us, period_us, weight, shares; /* 0: no limit, or not known */
         double cpus, cpus_effective;
         uint64_t memory, memory_effective, memory_hierarchy;
-        uint64_t high, swap, pids; /* NO_LIMIT: none, not known; 0 is a limit: no swap at all */
+        uint64_t high, swap, pids; /* NO_LIMIT: no limit, or not known; 0 swap: no swap at all */
         uint64_t n_cpus;
         char *cpuset;                                                    /* NULL: not known */
         int r_cpu, r_memory, r_high, r_swap, r_pids, r_cpuset, r_weight; /* results of reading them */
@@ -76,9 +76,9 @@ struct container {
         int why[INFP_CG_N];
 
         int fd[FILE_N];           /* -1: not open */
-        bool is_scarce[FILE_N];   /* its descriptor is one of the last: given back after each read */
+        bool is_scarce[FILE_N];   /* few descriptors are left: closed after each read */
         int r[FILE_N];            /* of the last read */
-        bool is_hopeless[FILE_N]; /* no such file: not tried again before the next look at the limits */
+        bool is_hopeless[FILE_N]; /* no such file: not opened again before the limits are read again */
 
         struct container_text kept[FILE_N]; /* of files that are not read while it does not run; v1 only */
         uint64_t usage_ns;                  /* CPU time, to see whether it ran */
@@ -95,12 +95,12 @@ struct container {
         int32_t pid;                  /* a member; 0: none */
         int pid_fd;                   /* its directory in /proc; -1 */
         enum container_network network;
-        uint32_t n_members, n_others; /* not the target's; found by two looks in a row */
+        uint32_t n_members, n_others; /* n_others: not the target's, found twice in a row */
         uint32_t n_others_now;
         bool has_infprof, has_looked;
 
-        bool is_target, is_found; /* of the target; found by --containers; if neither, it is forgotten */
-        bool is_gone, is_said;    /* its directory has vanished; its entity row was written */
+        bool is_target, is_found; /* of the target; found by --containers; neither: it is dropped */
+        bool is_gone, is_said;    /* its directory is gone; its entity row is written */
         bool is_seen;             /* by the current look at the target */
         int32_t said_pid;
 };
@@ -118,9 +118,9 @@ struct container_finder {
         struct found_dir *dirs;
         size_t n, cap;
         size_t base_size;
-        const char *root;                /* the part of the hierarchy that is mounted: "" is all */
+        const char *root;                /* the part of the hierarchy that is mounted; "" is the whole */
         enum infp_controller controller; /* the hierarchy that is walked */
-        bool is_v2, is_full;             /* more than can be remembered */
+        bool is_v2, is_full;             /* there are more directories than the list can hold */
         uint64_t next_ns, next_full_ns, next_deep_ns;
 };
 
@@ -130,7 +130,7 @@ struct block_device {
         char name[32];
         uint32_t lower[8][2]; /* whole disks under it */
         uint8_t n_lower;
-        bool is_virtual; /* loop, zram, ram: their bytes were counted elsewhere, or never reach a disk */
+        bool is_virtual; /* loop, zram, ram: their bytes are counted elsewhere, or reach no disk */
 };
 
 struct block_devices {
@@ -160,7 +160,7 @@ struct containers {
         bool all, has_sampled, has_run;      /* has_run: the target had processes */
         struct container_seen seen[CONTAINER_SEEN];
         unsigned n_seen;
-        int target_r;    /* why the target has no container: from the last of its processes without one */
+        int target_r;    /* why the target has no container: the reason of the last of its processes without one */
         uint64_t has[2]; /* cells that some container had at this sample */
         struct container **list;
         size_t n, cap;
@@ -179,11 +179,11 @@ struct containers {
 /* The mode of the run; HOST where there is no target at all (one sample in a test). */
 enum infp_mode container_mode(const struct infp_env *env);
 
-/* open.c. The container that the paths of a process are in; its own cgroup where there is none and `any`. NULL: none, *ret_r
- * says why: -ENOENT none, -EXDEV the whole machine, -EACCES, -ENOMEM. */
+/* open.c. The container that the paths of a process belong to; if there is none and `any`, the process's own cgroup. NULL sets
+ * *ret_r: -ENOENT no container, -EXDEV the whole machine, -EACCES, -ENOMEM. */
 struct container *container_of_paths(struct containers *s, const struct infp_env *env,
                                      const struct infp_cgroup_paths *paths, bool any, int *ret_r);
-/* A container that the search has found, at this directory of the walked hierarchy. */
+/* The container at this directory of the hierarchy that the search walks. */
 struct container *container_of_dir(struct containers *s, const struct infp_env *env, const char *dir, int *ret_r);
 struct container *container_free(struct container *c); /* NULL is fine; returns NULL */
 void container_close_files(struct container *c);

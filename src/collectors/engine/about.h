@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/promtext.h"
+#include "base/promtext/promtext.h"
 #include "collectors/engine/engine.h"
 #include "model/row.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/promtext.h"
+#include "base/promtext/promtext.h"
 #include "collect/collector.h"
 
 /* Order = position in the array of infp_engine_makes. */

@@ -405,7 +405,7 @@ void infp_engine_series_end(struct engine *engine)
                 n_here += series->slots[i].key && series->slots[i].round == engine->round;
         if (n_here + series->n_kept == series->n_used)
                 return;
-        /* Its last value must not stay for ever: now there is none. */
+        /* A series that is no longer on the page has no value from now on; its last one must not stay. */
         for (uint32_t i = 0; i < series->n_slots; i++) {
                 struct engine_slot *slot = &series->slots[i];
 

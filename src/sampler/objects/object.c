@@ -22,8 +22,10 @@ enum {
 /* Tables beyond this are given back when they were not used lately; beyond the second none is made. */
 static const uint64_t many_table_bytes = UINT64_C(64) << 20, max_table_bytes = UINT64_C(512) << 20;
 /* Page faults of the thread that unwinds after which the pages of mapped tables are given back: each brings 64 KiB (fault_around_bytes).
- * A program that starts makes us touch 40 MiB in 10 s. */
-static const long many_faults = 64;
+ * A program that starts makes us touch 40 MiB in 10 s. Giving back a PyTorch program's tables and reading them again takes some
+ * 200 us: the pause bounds the cost where each second brings many faults. */
+static const long many_faults = 128;
+static const uint64_t pages_pause_ns = 250 * INFP_NS_PER_MS;
 /* A file that was mapped again after this is looked at again: it may have been replaced by one with its inode. */
 static const uint64_t look_again_ns = 2 * INFP_NS_PER_S;
 
@@ -35,6 +37,7 @@ struct infp_objects {
         uint64_t idle_since_turn; /* what was not used since this turn was idle for IDLE_S */
         uint64_t next_turn, next_ns, next_lost_ns;
         long faults;                         /* of that thread, when pages were given back last */
+        uint64_t next_pages_ns;              /* not given back before this */
         struct infp_guarded_map *table_maps; /* of all images, each once; listed anew when it is asked for */
         uint64_t n_listings;
         bool are_maps_listed;
@@ -329,11 +332,14 @@ static void give_back_lost(struct infp_objects *objects)
 /* What was looked at counts as ours as long as it is mapped; what is needed again comes from the page cache. */
 void infp_objects_forget_pages(struct infp_objects *objects)
 {
+        const uint64_t now_ns = infp_clock_ns(CLOCK_MONOTONIC);
         struct rusage usage;
 
-        if (getrusage(RUSAGE_THREAD, &usage) < 0 || usage.ru_minflt - objects->faults < many_faults)
+        if (now_ns < objects->next_pages_ns || getrusage(RUSAGE_THREAD, &usage) < 0 ||
+            usage.ru_minflt - objects->faults < many_faults)
                 return;
         objects->faults = usage.ru_minflt;
+        objects->next_pages_ns = now_ns + pages_pause_ns;
         for (const struct infp_guarded_map *map = infp_objects_table_maps(objects); map; map = map->next)
                 madvise(map->at, map->size, MADV_DONTNEED);
 }

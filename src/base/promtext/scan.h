@@ -1,7 +1,7 @@
-/* What stands at a place of a metrics page; for promtext.c alone. Each returns where it ends, or NULL: none. */
+/* What stands at a place of a metrics page; for promtext.c alone. Each returns the end of what it reads, or NULL when it is not there. */
 #pragma once
 
-#include "base/promtext.h"
+#include "base/promtext/promtext.h"
 
 static inline const char *infp_prom_skip_blanks(const char *at, const char *end)
 {

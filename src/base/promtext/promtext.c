@@ -1,4 +1,4 @@
-#include "base/promtext.h"
+#include "base/promtext/promtext.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/promtext_scan.h"
+#include "base/promtext/scan.h"
 #include "base/text.h"
 
 struct prom_family {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/promtext_scan.h"
+#include "base/promtext/scan.h"
 
 enum { NAME = 1, DIGIT = 2, COLON = 4 };
 
