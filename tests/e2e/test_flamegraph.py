@@ -429,6 +429,18 @@ def test_a_narrow_frame_has_the_short_name(infprof, flamegraph, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="no node")
+def test_steps_of_change_of_the_page():
+    """As src/view/flame/palette.c steps: tests/unit/test_flame_view.c reads the same file."""
+    top = pathlib.Path(__file__).resolve().parents[2]
+    lines = (top / "tests/fixtures/flame/change_steps.tsv").read_text().splitlines()
+    cases = [[int(cell) for cell in line.split("\t")[:6]] for line in lines if not line.startswith("#")]
+    step = re.search(r"^function changeStep\(.*?^}$", (top / "web/flame/colors.js").read_text(), re.M | re.S).group()
+    script = f"const STEPS = 5; {step}; console.log(JSON.stringify(JSON.parse(process.argv[1]).map((c) => changeStep(...c) + 0)))"
+    done = subprocess.run(["node", "-e", script, json.dumps([case[:5] for case in cases])], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [case[5] for case in cases]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="no node")
 def test_short_names_of_the_page():
     """As src/view/flame/look.c shortens them: tests/unit/test_flame_view.c reads the same file."""
     top = pathlib.Path(__file__).resolve().parents[2]

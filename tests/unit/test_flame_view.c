@@ -94,32 +94,41 @@ static void kinds_differ(void **state)
         }
 }
 
+/* A file of tests/fixtures/flame, which a test of the page reads as well. */
+static FILE *open_cases(const char *name)
+{
+        const char *fixtures = getenv("INFP_FIXTURES");
+        char path[4096];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/flame/%s", fixtures ? fixtures : "tests/fixtures", name);
+        file = fopen(path, "re");
+        assert_non_null(file);
+        return file;
+}
+
+/* As web/flame/colors.js steps: tests/e2e/test_flamegraph.py reads the same file. */
 static void change_has_steps(void **state)
 {
-        static const struct {
-                uint64_t k, n, before, before_n;
-                bool is_normalised;
-                int step;
-        } cases[] = {
-                { 0, 1000, 0, 1000, false, 0 },
-                { 100, 1000, 100, 1000, false, 0 },
-                { 110, 1000, 100, 1000, false, 0 }, /* 10 of sigma 14.5: chance */
-                { 200, 1000, 100, 1000, false, 4 }, /* half of the larger: ceil(5 sqrt 0.5) */
-                { 100, 1000, 200, 1000, false, -4 },
-                { 5, 1000, 0, 1000, false, 5 }, /* new: 5 > 1.96 sqrt 5 */
-                { 3, 1000, 0, 1000, false, 0 }, /* 3 < 1.96 sqrt 3 */
-                { 0, 1000, 50, 1000, false, -5 },
-                { 10100, 100000, 9000, 100000, false, 2 }, /* 1100 of 10100: ceil(5 sqrt 0.109) */
-                { 200, 2000, 100, 1000, true, 0 },         /* the same share of twice as many */
-                { 200, 2000, 100, 1000, false, 4 },
-                { 400, 2000, 100, 1000, true, 4 },
-        };
+        FILE *file = open_cases("change_steps.tsv");
+        char line[512];
+        unsigned n = 0;
 
         (void) state;
-        for (unsigned i = 0; i < INFP_COUNT(cases); i++)
-                assert_int_equal(infp_flame_change_step(cases[i].k, cases[i].n, cases[i].before, cases[i].before_n,
-                                                        cases[i].is_normalised),
-                                 cases[i].step);
+        while (fgets(line, sizeof(line), file)) {
+                unsigned long k, all, before, before_all;
+                int is_normalised, step;
+
+                if (line[0] == '#')
+                        continue;
+                assert_int_equal(
+                        sscanf(line, "%lu %lu %lu %lu %d %d", &k, &all, &before, &before_all, &is_normalised, &step),
+                        6);
+                assert_int_equal(infp_flame_change_step(k, all, before, before_all, is_normalised), step);
+                n++;
+        }
+        fclose(file);
+        assert_int_equal(n, 12);
 }
 
 static void words_say_how_far_to_trust(void **state)
@@ -185,15 +194,11 @@ static void a_tree_that_is_none_is_refused(void **state)
 /* As web/flame/short_name.js shortens them: tests/e2e/test_flamegraph.py reads the same file. */
 static void test_short_names(void **state)
 {
-        const char *fixtures = getenv("INFP_FIXTURES");
-        char path[4096], line[512];
+        FILE *file = open_cases("short_names.tsv");
+        char line[512];
         unsigned n = 0;
-        FILE *file;
 
         (void) state;
-        snprintf(path, sizeof(path), "%s/flame/short_names.tsv", fixtures ? fixtures : "tests/fixtures");
-        file = fopen(path, "re");
-        assert_non_null(file);
         for (; fgets(line, sizeof(line), file); n++) {
                 infp_autostr struct infp_str text = { 0 };
                 char *tab = strchr(line, '\t');

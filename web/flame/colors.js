@@ -25,7 +25,8 @@ function readPalette() {
   palette.frames = isDark() ? facts.dark : facts.light;
 }
 
-/* A step of change from less to more, 0 if not significant; the same as infp_flame_change_step of src/view/flame/palette.c. */
+/* A step of change from less to more, 0 if not significant; as infp_flame_change_step of src/view/flame/palette.c. Both are tested with
+ * tests/fixtures/flame/change_steps.tsv. */
 function changeStep(k, n, before, beforeN, isNormalised) {
   const scale = isNormalised && beforeN ? n / beforeN : 1;
   const then = before * scale, larger = Math.max(k, then);
