@@ -61,14 +61,20 @@ def rings(monkeypatch):
 
 @pytest.fixture
 def stolen():
-    """stolen(): CPU seconds that the host took from this virtual machine since the test began. A tick of the host's that never came
-    is no sample, though its time is in a program's own clock."""
+    """stolen(): CPU seconds, at most, that the host took from this virtual machine since the test began, or since an earlier
+    stolen.now(): timers of samples and a program's own clock count them differently. The kernel tells whole hundredths of a second."""
+    unit = 1 / os.sysconf("SC_CLK_TCK")
+
     def now():
         with open("/proc/stat") as file:
-            return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+            return int(file.readline().split()[8]) * unit
 
-    began = now()
-    return lambda: now() - began
+    def call(since=now()):
+        at = now()
+        return at - since + (unit if at else 0)
+
+    call.now = now
+    return call
 
 
 class Run:

@@ -68,13 +68,13 @@ def sample(record, build, stolen):
     """sample(variant, hz, arguments...): records a run: its own line, its profile, how many samples the totals may be off."""
     def call(variant, hz, *arguments):
         program, twin = build(variant)
-        before = stolen()  # what the compiler lost does not count
+        before = stolen.now()  # what the compiler lost does not count
         done = record(f"--cpu={hz}", "--no-snapshots", command=[program, *arguments])
         if "perf_event_open" in done.stderr and "refused" in done.stderr:
             pytest.skip("perf_event_open is refused here: no samples to compare")
         assert done.returncode == 0, done.stderr
         truth = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"program"')))
-        return truth, Profile(done.run, {program.name: twin}), (stolen() - before) * hz + truth["threads"] * os.cpu_count()
+        return truth, Profile(done.run, {program.name: twin}), stolen(before) * hz + truth["threads"] * os.cpu_count()
 
     return call
 
