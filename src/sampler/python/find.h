@@ -1,0 +1,27 @@
+/* Which Python a process runs, and where: by its mapped files and its memory. An interpreter that is not known is refused, with what was
+ * found, and never guessed. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "unwind/python/merge.h"
+
+enum { INFP_PYTHON_RANGES = 512 }; /* a tail-call interpreter has a function an instruction */
+
+struct infp_python {
+        struct infp_python_layout layout;
+        uint32_t version;         /* PY_VERSION_HEX */
+        uint64_t runtime;         /* address of _PyRuntime */
+        uint64_t code_type, none; /* of PyCode_Type, _Py_NoneStruct; 0: not known */
+        uint32_t n_ranges;
+        struct infp_python_range ranges[INFP_PYTHON_RANGES];
+        char object[4096]; /* path of the interpreter as the process sees it */
+};
+
+/* root_fd: of the machine (/), /proc of which is read; the process's own root is honoured. 0; -ESRCH: no such process; -ENOENT: it runs no
+ * Python; -ENOTSUP: a Python that is not known, err says which; -EACCES, -EPERM: err names the right that is missing. */
+int infp_python_find(int root_fd, pid_t pid, struct infp_python *ret, struct infp_err *err);
+
+/* Memory of a live process by process_vm_readv; context is the pid (as intptr_t). */
+struct infp_python_memory infp_python_process_memory(pid_t pid);

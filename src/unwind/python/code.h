@@ -1,0 +1,22 @@
+/* Names and lines of Python's code objects, read from memory of another process; bounded, and checked before it is believed. */
+#pragma once
+
+#include "unwind/python/walk.h"
+
+enum { INFP_PYTHON_TEXT = 1024, INFP_PYTHON_LINE_TABLE = 64 * 1024 };
+
+struct infp_python_code {
+        char file[INFP_PYTHON_TEXT];     /* UTF-8, cut at a character's edge, ended by 0 */
+        char function[INFP_PYTHON_TEXT]; /* qualified where the version has it: Model.forward */
+        uint64_t address, bytes;         /* of the object, and of its byte code */
+        uint32_t first_line, flags;
+        uint32_t line_table_size;
+        uint8_t line_table[INFP_PYTHON_LINE_TABLE]; /* too long a table: size 0, and lines are not known */
+};
+
+/* 0, or -EBADMSG: no code object, or damaged; -EFAULT: memory cannot be read. type: address of PyCode_Type, 0 when not known. */
+int infp_python_code_read(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                          uint64_t type, uint64_t address, struct infp_python_code *ret);
+/* The line of a frame's instruction; 0: it has none, or it is not known. */
+uint32_t infp_python_code_line(const struct infp_python_layout *layout, const struct infp_python_code *code,
+                               uint64_t instruction);

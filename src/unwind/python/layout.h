@@ -1,0 +1,79 @@
+/* Where CPython keeps what a walk over its frames needs: offsets in bytes, as data, for each version.
+ *
+ * Shared by the remote reader, the agent and the BPF program, so it needs <stdint.h> alone. x86-64. Sources: the DWARF of each version's
+ * interpreter, and from 3.13 on the interpreter's own `_Py_DebugOffsets`. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define INFP_PYTHON_ABSENT UINT16_MAX /* this version has no such member */
+
+enum infp_python_owner { /* of a frame, as 3.13 numbers it; the layout says where another version differs */
+                         INFP_PYTHON_OWNER_THREAD = 0,
+                         INFP_PYTHON_OWNER_GENERATOR = 1,
+                         INFP_PYTHON_OWNER_FRAME_OBJECT = 2,
+                         INFP_PYTHON_OWNER_SHIM =
+                                 3, /* 3.12 and later: stands between a C call and the frames that it runs; has no code */
+                         INFP_PYTHON_OWNER_C_STACK = 4, /* 3.14: the thread state's own first frame; has no code */
+};
+
+struct infp_python_layout {
+        uint16_t version; /* major << 8 | minor */
+        bool is_free_threaded;
+        bool is_debug; /* Py_DEBUG or Py_TRACE_REFS: objects have another head */
+
+        /* _PyRuntime */
+        uint16_t runtime_interpreters;                   /* pointer to the first interpreter */
+        uint16_t runtime_gil_holder, runtime_gil_locked; /* ABSENT: the GIL belongs to the interpreter */
+
+        /* PyInterpreterState */
+        uint16_t interp_next, interp_id, interp_threads;
+        uint16_t interp_gil;             /* pointer to the GIL's struct; ABSENT: in the runtime, or none */
+        uint16_t gil_holder, gil_locked; /* in that struct */
+
+        /* PyThreadState */
+        uint16_t thread_next, thread_interp;
+        uint16_t thread_frame;      /* pointer to the innermost frame, or to the C frame */
+        uint16_t cframe_frame;      /* in the C frame (3.11, 3.12); ABSENT: thread_frame points to the frame */
+        uint16_t thread_pthread;    /* pthread_t: the thread's FS base */
+        uint16_t thread_native_id;  /* ABSENT before 3.11 */
+        uint16_t thread_data_chunk; /* pointer to the newest chunk of the frames' stack; ABSENT before 3.11 */
+
+        /* PyFrameObject (3.8 to 3.10) or _PyInterpreterFrame */
+        uint16_t frame_size; /* bytes that hold all members below */
+        uint16_t frame_previous, frame_code, frame_instruction;
+        uint16_t frame_owner;          /* 1 byte; ABSENT before 3.11 */
+        uint16_t frame_is_entry;       /* 1 byte; 3.11 only */
+        uint16_t frame_bytecode_index; /* tlbc_index of free-threaded builds from 3.14 on, 4 bytes; ABSENT elsewhere */
+        uint8_t instruction_unit;      /* 0: the instruction is a pointer; 1, 2: an index of this many bytes a unit */
+        uint8_t code_tag_mask;         /* low bits of frame_code that are no address (3.14: 3) */
+
+        /* PyCodeObject */
+        uint16_t code_size;                           /* bytes that hold all members below but the byte code */
+        uint16_t code_file, code_name, code_qualname; /* qualname ABSENT before 3.11 */
+        uint16_t code_flags, code_first_line, code_line_table;
+        uint16_t code_bytes;      /* first byte of the byte code in the object (3.11 and later), or pointer to bytes */
+        uint16_t code_per_thread; /* co_tlbc; ABSENT where code is not copied for each thread */
+        uint8_t line_table_form;  /* enum infp_python_line_table */
+
+        /* PyObject, str, bytes */
+        uint16_t object_type;
+        uint16_t str_length, str_state, str_ascii, str_compact;
+        uint8_t str_kind_shift; /* of the state: kind is 3 bits there, then compact, then ascii */
+        uint16_t bytes_size, bytes_data;
+};
+
+enum infp_python_line_table {
+        INFP_PYTHON_LNOTAB,    /* up to 3.9 */
+        INFP_PYTHON_PAIRS,     /* 3.10, PEP 626 */
+        INFP_PYTHON_LOCATIONS, /* 3.11 and later, PEP 657 */
+};
+
+/* The layout of a version without _Py_DebugOffsets: 3.8 to 3.12. false: not known, which is refused and never guessed. */
+bool infp_python_layout_of(uint16_t version, struct infp_python_layout *ret);
+/* From the bytes at _PyRuntime of 3.13 and later. *ret_version is what they say, also where the version is not known (false), and 0
+ * where they are no _Py_DebugOffsets. */
+bool infp_python_layout_of_runtime(const uint8_t *bytes, size_t size, struct infp_python_layout *ret,
+                                   uint32_t *ret_version);

@@ -1,0 +1,46 @@
+/* The frames of one Python thread, read from memory that may change meanwhile or be damaged: nothing is believed, all is bounded.
+ *
+ * No allocation, lock or output, and errno stays, so that it may run in a signal handler. */
+#pragma once
+
+#include "unwind/python/layout.h"
+
+/* Reads all of [address, address + size) of the process: 0 or a negative errno. */
+struct infp_python_memory {
+        int (*read)(void *context, uint64_t address, void *ret_bytes, size_t size);
+        void *context;
+};
+
+struct infp_python_frame {
+        uint64_t code;        /* address of its code object; 0: a shim, which has none */
+        uint64_t address;     /* of the frame */
+        uint64_t instruction; /* address or byte index, as the version keeps it; infp_python_code_line takes it */
+        uint32_t bytecode_index;
+        uint8_t owner; /* enum infp_python_owner; 0 before 3.11 */
+        bool is_entry; /* the interpreter loop that runs it was entered from C for it: the last frame of one loop */
+};
+
+enum infp_python_end {
+        INFP_PYTHON_WHOLE,    /* the outermost frame was reached */
+        INFP_PYTHON_TOO_DEEP, /* more frames than there was room for: the outermost are missing */
+        INFP_PYTHON_TORN,     /* it changed while it was read, or memory cannot be read */
+        INFP_PYTHON_CYCLE,
+};
+
+/* Fills up to max frames, the innermost first; shims are listed too (infp_python_merge needs them). */
+uint32_t infp_python_walk(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                          uint64_t thread, struct infp_python_frame *ret, uint32_t max, enum infp_python_end *ret_end);
+
+/* A thread state of a process. */
+struct infp_python_thread {
+        uint64_t state;   /* address of its PyThreadState */
+        uint64_t pthread; /* its pthread_t, which is its FS base */
+        uint64_t interpreter;
+        int64_t interpreter_id;
+        uint32_t native_id; /* as the process sees it; 0: not known */
+        bool holds_gil;
+};
+/* All thread states of all interpreters, up to max. Returns how many; *ret_is_whole is false when there are more, or when one could
+ * not be read. */
+uint32_t infp_python_threads(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                             uint64_t runtime, struct infp_python_thread *ret, uint32_t max, bool *ret_is_whole);
