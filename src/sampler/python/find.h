@@ -5,9 +5,10 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "unwind/python/merge.h"
+#include "sampler/python/file.h"
+#include "unwind/python/walk.h"
 
-enum { INFP_PYTHON_RANGES = 512 }; /* a tail-call interpreter has a function an instruction */
+enum { INFP_PYTHON_RANGES = INFP_PYTHON_PARTS };
 
 struct infp_python {
         struct infp_python_layout layout;

@@ -1,4 +1,6 @@
-/* Names and lines of Python's code objects, read from memory of another process; bounded, and checked before it is believed. */
+/* Names and lines of Python's code objects, read from memory of another process; bounded, and checked before it is believed.
+ *
+ * No allocation, lock or output, and errno stays; it needs 5 KiB of stack. */
 #pragma once
 
 #include "unwind/python/walk.h"
@@ -6,12 +8,15 @@
 enum { INFP_PYTHON_TEXT = 1024, INFP_PYTHON_LINE_TABLE = 64 * 1024 };
 
 struct infp_python_code {
-        char file[INFP_PYTHON_TEXT];     /* UTF-8, cut at a character's edge, ended by 0 */
+        /* UTF-8, cut at a character's edge, ended by 0. A byte that Python could not decode is \\xHH, and so is 0. */
+        char file[INFP_PYTHON_TEXT];
         char function[INFP_PYTHON_TEXT]; /* qualified where the version has it: Model.forward */
         uint64_t address, bytes;         /* of the object, and of its byte code */
+        uint64_t bytes_size;             /* before 3.11: 0 */
         uint32_t first_line, flags;
+        bool has_line_table; /* false: it is too long, and lines are not known */
         uint32_t line_table_size;
-        uint8_t line_table[INFP_PYTHON_LINE_TABLE]; /* too long a table: size 0, and lines are not known */
+        uint8_t line_table[INFP_PYTHON_LINE_TABLE];
 };
 
 /* 0, or -EBADMSG: no code object, or damaged; -EFAULT: memory cannot be read. type: address of PyCode_Type, 0 when not known. */

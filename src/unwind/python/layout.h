@@ -16,13 +16,12 @@ enum infp_python_owner { /* of a frame, as 3.13 numbers it; the layout says wher
                          INFP_PYTHON_OWNER_FRAME_OBJECT = 2,
                          INFP_PYTHON_OWNER_SHIM =
                                  3, /* 3.12 and later: stands between a C call and the frames that it runs; has no code */
-                         INFP_PYTHON_OWNER_C_STACK = 4, /* 3.14: the thread state's own first frame; has no code */
+                         INFP_PYTHON_OWNER_C_STACK = 4, /* 3.14 and later: no loop's and no function's; has no code */
 };
 
 struct infp_python_layout {
         uint16_t version; /* major << 8 | minor */
         bool is_free_threaded;
-        bool is_debug; /* Py_DEBUG or Py_TRACE_REFS: objects have another head */
 
         /* _PyRuntime */
         uint16_t runtime_interpreters;                   /* pointer to the first interpreter */
@@ -34,9 +33,11 @@ struct infp_python_layout {
         uint16_t gil_holder, gil_locked; /* in that struct */
 
         /* PyThreadState */
+        uint16_t thread_size; /* bytes that hold all members below */
         uint16_t thread_next, thread_interp;
         uint16_t thread_frame;      /* pointer to the innermost frame, or to the C frame */
         uint16_t cframe_frame;      /* in the C frame (3.11, 3.12); ABSENT: thread_frame points to the frame */
+        uint16_t thread_base;       /* 3.15: pointer to its own first frame, which looks like a shim */
         uint16_t thread_pthread;    /* pthread_t: the thread's FS base */
         uint16_t thread_native_id;  /* ABSENT before 3.11 */
         uint16_t thread_data_chunk; /* pointer to the newest chunk of the frames' stack; ABSENT before 3.11 */
@@ -55,6 +56,7 @@ struct infp_python_layout {
         uint16_t code_file, code_name, code_qualname; /* qualname ABSENT before 3.11 */
         uint16_t code_flags, code_first_line, code_line_table;
         uint16_t code_bytes;      /* first byte of the byte code in the object (3.11 and later), or pointer to bytes */
+        uint16_t code_units;      /* how many units of 2 bytes it has; ABSENT where the bytes say it */
         uint16_t code_per_thread; /* co_tlbc; ABSENT where code is not copied for each thread */
         uint8_t line_table_form;  /* enum infp_python_line_table */
 
@@ -73,6 +75,9 @@ enum infp_python_line_table {
 
 /* The layout of a version without _Py_DebugOffsets: 3.8 to 3.12. false: not known, which is refused and never guessed. */
 bool infp_python_layout_of(uint16_t version, struct infp_python_layout *ret);
+/* How _Py_DebugOffsets begins, and the most bytes of it that are read. */
+#define INFP_PYTHON_COOKIE "xdebugpy"
+enum { INFP_PYTHON_DEBUG_OFFSETS = 768 };
 /* From the bytes at _PyRuntime of 3.13 and later. *ret_version is what they say, also where the version is not known (false), and 0
  * where they are no _Py_DebugOffsets. */
 bool infp_python_layout_of_runtime(const uint8_t *bytes, size_t size, struct infp_python_layout *ret,

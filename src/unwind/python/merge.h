@@ -9,6 +9,7 @@
 /* Code of the interpreter's loop: the symbol, its parts that the compiler moved elsewhere, handlers of a tail-call interpreter. */
 struct infp_python_range {
         uint64_t begin, end;
+        bool is_handler; /* of a tail-call interpreter: it is called by the loop's own frame, and counts with it as one */
 };
 
 enum { INFP_PYTHON_IS_PYTHON = UINT32_C(1) << 31 };
@@ -17,7 +18,9 @@ enum { INFP_PYTHON_IS_PYTHON = UINT32_C(1) << 31 };
  * merged stack an index into native, or one into frames with INFP_PYTHON_IS_PYTHON; shims are left out. Returns how many, at most max.
  *
  * 0: the number of loops and of entry frames differ: both stacks are to be shown apart, and counted as unmerged. A stack that was cut
- * (native_is_cut) may have fewer loops than entry frames: its outermost Python frames come first then. */
+ * (native_is_cut) may have fewer loops than entry frames: the Python frames that are left are its outermost then. Of a walk that was
+ * too deep (frames_are_cut) the loops that are left stay native frames. One that is torn is not for merging. */
 uint32_t infp_python_merge(const uint64_t *native, const bool *exact, uint32_t n_native, bool native_is_cut,
                            const struct infp_python_range *ranges, uint32_t n_ranges, /* sorted, disjoint */
-                           const struct infp_python_frame *frames, uint32_t n_frames, uint32_t *ret, uint32_t max);
+                           const struct infp_python_frame *frames, uint32_t n_frames, bool frames_are_cut,
+                           uint32_t *ret, uint32_t max);

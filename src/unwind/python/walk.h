@@ -1,11 +1,11 @@
 /* The frames of one Python thread, read from memory that may change meanwhile or be damaged: nothing is believed, all is bounded.
  *
- * No allocation, lock or output, and errno stays, so that it may run in a signal handler. */
+ * No allocation, lock or output, and errno stays, so that it may run in a signal handler; it needs 10 KiB of stack. */
 #pragma once
 
 #include "unwind/python/layout.h"
 
-/* Reads all of [address, address + size) of the process: 0 or a negative errno. */
+/* Reads all of [address, address + size) of the process: 0 or a negative errno. errno stays as it was. */
 struct infp_python_memory {
         int (*read)(void *context, uint64_t address, void *ret_bytes, size_t size);
         void *context;
@@ -14,7 +14,7 @@ struct infp_python_memory {
 struct infp_python_frame {
         uint64_t code;        /* address of its code object; 0: a shim, which has none */
         uint64_t address;     /* of the frame */
-        uint64_t instruction; /* address or byte index, as the version keeps it; infp_python_code_line takes it */
+        uint64_t instruction; /* address, or index, as the version keeps it; infp_python_code_line takes it */
         uint32_t bytecode_index;
         uint8_t owner; /* enum infp_python_owner; 0 before 3.11 */
         bool is_entry; /* the interpreter loop that runs it was entered from C for it: the last frame of one loop */

@@ -1,0 +1,303 @@
+#include "unwind/python/walk.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+        WINDOW = 8192, /* of the stack of frames, read at once */
+        MOST_THREAD = 1024,
+        MOST_FRAME = 128,
+        MOST_INTERPRETERS = 4096,
+};
+
+static uint64_t word_at(const uint8_t *bytes, unsigned offset)
+{
+        uint64_t word;
+
+        memcpy(&word, bytes + offset, sizeof(word));
+        return word;
+}
+
+static int read_word(const struct infp_python_memory *memory, uint64_t address, uint64_t *ret)
+{
+        return memory->read(memory->context, address, ret, sizeof(*ret));
+}
+
+/* Brent's way to find a list that runs in a circle: one address is kept, twice as long each time. */
+struct cycle {
+        uint64_t kept;
+        uint32_t n, until;
+};
+
+static bool is_cycle(struct cycle *cycle, uint64_t address)
+{
+        if (cycle->n && cycle->kept == address)
+                return true;
+        if (cycle->n++ == cycle->until) {
+                cycle->kept = address;
+                cycle->until = 2 * cycle->until + 1;
+        }
+        return false;
+}
+
+/* ---- one stack ---- */
+
+struct chunk {
+        uint64_t begin, end, previous;
+};
+
+struct stack {
+        const struct infp_python_layout *layout;
+        const struct infp_python_memory *memory;
+        uint64_t thread;
+        uint64_t base; /* the thread state's own frame; 0: this version has no such */
+        struct chunk newest, older;
+        uint64_t window_begin, window_end;
+        uint8_t window[WINDOW];
+        uint8_t single[MOST_FRAME];
+};
+
+static void read_chunk(const struct infp_python_memory *memory, uint64_t address, struct chunk *ret)
+{
+        uint64_t head[2]; /* previous, size */
+
+        *ret = (struct chunk){ 0 };
+        if (address && memory->read(memory->context, address, head, sizeof(head)) == 0 && address + head[1] > address)
+                *ret = (struct chunk){ address, address + head[1], head[0] };
+}
+
+/* Where the thread's innermost frame is, now. */
+static int read_first(struct stack *s, uint64_t *ret)
+{
+        const struct infp_python_layout *l = s->layout;
+        int r = read_word(s->memory, s->thread + l->thread_frame, ret);
+
+        if (r == 0 && *ret && l->cframe_frame != INFP_PYTHON_ABSENT)
+                r = read_word(s->memory, *ret + l->cframe_frame, ret);
+        return r;
+}
+
+static int begin(struct stack *s, uint64_t *ret_first)
+{
+        const struct infp_python_layout *l = s->layout;
+        uint64_t chunk;
+
+        if (l->thread_base != INFP_PYTHON_ABSENT && read_word(s->memory, s->thread + l->thread_base, &s->base) < 0)
+                return -EFAULT;
+        if (l->thread_data_chunk != INFP_PYTHON_ABSENT) {
+                if (read_word(s->memory, s->thread + l->thread_data_chunk, &chunk) < 0)
+                        return -EFAULT;
+                read_chunk(s->memory, chunk, &s->newest);
+                read_chunk(s->memory, s->newest.previous, &s->older);
+        }
+        return read_first(s, ret_first);
+}
+
+static bool is_in(const struct chunk *chunk, uint64_t address, unsigned size)
+{
+        return address >= chunk->begin && address < chunk->end && size <= chunk->end - address;
+}
+
+/* The bytes of a frame. Callers' frames lie before it in the chunk: they are read with it. NULL: they cannot be read. */
+static const uint8_t *frame_at(struct stack *s, uint64_t address)
+{
+        const unsigned size = s->layout->frame_size;
+        uint64_t begin, end = address + size;
+
+        if (address >= s->window_begin && end <= s->window_end && end > address)
+                return s->window + (address - s->window_begin);
+        if (!is_in(&s->newest, address, size) && is_in(&s->older, address, size)) {
+                s->newest = s->older;
+                read_chunk(s->memory, s->newest.previous, &s->older);
+        }
+        if (is_in(&s->newest, address, size)) {
+                begin = end - s->newest.begin > WINDOW ? end - WINDOW : s->newest.begin;
+                if (s->memory->read(s->memory->context, begin, s->window, end - begin) == 0) {
+                        s->window_begin = begin;
+                        s->window_end = end;
+                        return s->window + (address - begin);
+                }
+        }
+        /* A generator's, one on the C stack, or a version without chunks. */
+        return s->memory->read(s->memory->context, address, s->single, size) == 0 ? s->single : NULL;
+}
+
+static uint64_t instruction_of(const struct infp_python_layout *l, const uint8_t *bytes)
+{
+        int32_t index;
+
+        if (!l->instruction_unit)
+                return word_at(bytes, l->frame_instruction);
+        memcpy(&index, bytes + l->frame_instruction, sizeof(index)); /* -1: it has not begun */
+        return (uint64_t) (int64_t) index;
+}
+
+/* A thread of a free-threaded build runs a copy of the byte code: its instruction as it is in the code object. */
+static void move_to_object(const struct stack *s, struct infp_python_frame *frame)
+{
+        uint64_t copies, copy;
+
+        if (frame->bytecode_index && frame->code &&
+            read_word(s->memory, frame->code + s->layout->code_per_thread, &copies) == 0 &&
+            read_word(s->memory, copies + 8 + 8 * (uint64_t) frame->bytecode_index, &copy) == 0)
+                frame->instruction += frame->code + s->layout->code_bytes - copy;
+}
+
+static void decode(const struct stack *s, uint64_t address, const uint8_t *bytes, struct infp_python_frame *ret)
+{
+        const struct infp_python_layout *l = s->layout;
+
+        *ret = (struct infp_python_frame){ .address = address, .is_entry = true };
+        if (l->frame_owner != INFP_PYTHON_ABSENT) {
+                ret->owner = address == s->base ? INFP_PYTHON_OWNER_C_STACK : bytes[l->frame_owner];
+                ret->is_entry = ret->owner == INFP_PYTHON_OWNER_SHIM;
+        }
+        if (l->frame_is_entry != INFP_PYTHON_ABSENT)
+                ret->is_entry = bytes[l->frame_is_entry] != 0;
+        if (ret->owner == INFP_PYTHON_OWNER_SHIM || ret->owner == INFP_PYTHON_OWNER_C_STACK)
+                return;
+        ret->code = word_at(bytes, l->frame_code) & ~(uint64_t) l->code_tag_mask;
+        ret->instruction = instruction_of(l, bytes);
+        if (l->frame_bytecode_index != INFP_PYTHON_ABSENT) {
+                memcpy(&ret->bytecode_index, bytes + l->frame_bytecode_index, sizeof(ret->bytecode_index));
+                move_to_object(s, ret);
+        }
+}
+
+/* Whether the innermost frame still is the one that was read, and runs the same code. Its instruction may be another one. */
+static bool is_still(struct stack *s, uint64_t first, bool is_read, uint64_t code, uint64_t previous)
+{
+        uint8_t now[MOST_FRAME];
+        uint64_t first_now;
+
+        if (read_first(s, &first_now) < 0 || first_now != first)
+                return false;
+        return !is_read ||
+               (s->memory->read(s->memory->context, first, now, s->layout->frame_size) == 0 &&
+                word_at(now, s->layout->frame_code) == code && word_at(now, s->layout->frame_previous) == previous);
+}
+
+static uint32_t walk(struct stack *s, struct infp_python_frame *ret, uint32_t max, enum infp_python_end *ret_end)
+{
+        uint64_t first, at, code = 0, previous = 0;
+        struct cycle cycle = { 0 };
+        uint32_t n = 0;
+
+        *ret_end = INFP_PYTHON_TORN;
+        if (begin(s, &first) < 0)
+                return 0;
+        for (at = first; at && n < max; n++) {
+                const uint8_t *bytes;
+
+                if (is_cycle(&cycle, at)) {
+                        *ret_end = INFP_PYTHON_CYCLE;
+                        return n;
+                }
+                bytes = frame_at(s, at);
+                if (!bytes)
+                        return n;
+                decode(s, at, bytes, &ret[n]);
+                at = word_at(bytes, s->layout->frame_previous);
+                if (n == 0) {
+                        code = word_at(bytes, s->layout->frame_code);
+                        previous = at;
+                }
+        }
+        if (is_still(s, first, n > 0, code, previous))
+                *ret_end = at ? INFP_PYTHON_TOO_DEEP : INFP_PYTHON_WHOLE;
+        return n;
+}
+
+uint32_t infp_python_walk(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                          uint64_t thread, struct infp_python_frame *ret, uint32_t max, enum infp_python_end *ret_end)
+{
+        struct stack s;
+
+        /* Not the window: it would take longer than the walk. */
+        s.layout = layout;
+        s.memory = memory;
+        s.thread = thread;
+        s.base = s.window_begin = s.window_end = 0;
+        s.newest = s.older = (struct chunk){ 0 };
+        return walk(&s, ret, max, ret_end);
+}
+
+/* ---- all threads ---- */
+
+struct threads {
+        const struct infp_python_layout *layout;
+        const struct infp_python_memory *memory;
+        struct infp_python_thread *ret;
+        uint32_t n, max;
+        bool is_whole;
+};
+
+/* The thread state that holds a GIL; 0: none does, or there is no GIL. */
+static uint64_t holder_of(const struct infp_python_memory *memory, uint64_t holder, uint64_t locked)
+{
+        uint64_t thread;
+        int32_t is_locked;
+
+        if (memory->read(memory->context, locked, &is_locked, sizeof(is_locked)) < 0 || is_locked != 1)
+                return 0;
+        return read_word(memory, holder, &thread) == 0 ? thread : 0;
+}
+
+/* With a GIL for each interpreter, those that have none of their own point to the first one's. */
+static uint64_t holder_in(const struct threads *all, uint64_t runtime, uint64_t interpreter)
+{
+        const struct infp_python_layout *l = all->layout;
+        uint64_t gil;
+
+        if (l->interp_gil == INFP_PYTHON_ABSENT)
+                return holder_of(all->memory, runtime + l->runtime_gil_holder, runtime + l->runtime_gil_locked);
+        if (read_word(all->memory, interpreter + l->interp_gil, &gil) < 0 || !gil)
+                return 0;
+        return holder_of(all->memory, gil + l->gil_holder, gil + l->gil_locked);
+}
+
+static void list_threads(struct threads *all, uint64_t interpreter, int64_t id, uint64_t holder, uint64_t first)
+{
+        const struct infp_python_layout *l = all->layout;
+        uint8_t bytes[MOST_THREAD];
+        struct cycle cycle = { 0 };
+
+        for (uint64_t at = first; at; at = word_at(bytes, l->thread_next)) {
+                struct infp_python_thread thread = { .state = at, .interpreter = interpreter, .interpreter_id = id };
+
+                if (all->n == all->max || is_cycle(&cycle, at) ||
+                    all->memory->read(all->memory->context, at, bytes, l->thread_size) < 0 ||
+                    word_at(bytes, l->thread_interp) != interpreter) {
+                        all->is_whole = false;
+                        return;
+                }
+                thread.pthread = word_at(bytes, l->thread_pthread);
+                if (l->thread_native_id != INFP_PYTHON_ABSENT)
+                        thread.native_id = (uint32_t) word_at(bytes, l->thread_native_id);
+                thread.holds_gil = at == holder;
+                all->ret[all->n++] = thread;
+        }
+}
+
+uint32_t infp_python_threads(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                             uint64_t runtime, struct infp_python_thread *ret, uint32_t max, bool *ret_is_whole)
+{
+        struct threads all = { layout, memory, ret, 0, max, true };
+        struct cycle cycle = { 0 };
+        uint64_t at, next, id, first;
+
+        if (read_word(memory, runtime + layout->runtime_interpreters, &at) < 0)
+                at = 0, all.is_whole = false;
+        for (unsigned i = 0; at && all.is_whole; i++, at = next) {
+                if (i == MOST_INTERPRETERS || is_cycle(&cycle, at) ||
+                    read_word(memory, at + layout->interp_next, &next) < 0 ||
+                    read_word(memory, at + layout->interp_id, &id) < 0 ||
+                    read_word(memory, at + layout->interp_threads, &first) < 0) {
+                        all.is_whole = false;
+                        break;
+                }
+                list_threads(&all, at, (int64_t) id, holder_in(&all, runtime, at), first);
+        }
+        *ret_is_whole = all.is_whole;
+        return all.n;
+}

@@ -1,0 +1,43 @@
+"""The interpreters that this machine has: pyenv's, the system's, and those of newer Debians that set-up unpacked with their libc."""
+import os
+import pathlib
+import re
+import subprocess
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+# A folder for each, with what `dpkg-deb -x` gives of python3.X-minimal, its libraries and libc6.
+UNPACKED = pathlib.Path(os.environ.get("INFPROF_PYTHONS", TOP / ".deps" / "pythons"))
+
+
+def unpacked(folder, name):
+    loader = next((folder / directory / "ld-linux-x86-64.so.2" for directory in ("usr/lib64", "lib64")
+                   if (folder / directory / "ld-linux-x86-64.so.2").exists()), None)
+    libraries = ":".join(str(folder / directory / "x86_64-linux-gnu") for directory in ("usr/lib", "lib"))
+    return [str(loader), "--library-path", libraries, str(folder / "usr" / "bin" / name)] if loader else None
+
+
+def find_pythons():
+    """{name: (words that start it, what its environment needs)}"""
+    found = {}
+    for path in sorted(pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3")):
+        if int(path.parts[-3].split(".")[1]) >= 8:
+            found[path.parts[-3]] = ([str(path)], {})
+    if os.access("/usr/bin/python3", os.X_OK):
+        found["system"] = (["/usr/bin/python3"], {})
+    for path in sorted(UNPACKED.glob("*/usr/bin/python3.*")):
+        folder = path.parents[2]
+        words = unpacked(folder, path.name) if re.fullmatch(r"python3\.\d+d?", path.name) else None
+        if words:
+            found[f"{folder.name}-{path.name}"] = (words, {"PYTHONHOME": str(folder / "usr")})
+    return {name: python for name, python in found.items() if starts(*python)}
+
+
+def starts(words, environment):
+    try:
+        return subprocess.run([*words, "-c", "import faulthandler, threading"], env={**os.environ, **environment},
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+PYTHONS = find_pythons()

@@ -1,0 +1,284 @@
+"""Frames of Python read from outside, compared with what faulthandler writes of the same moment, for every interpreter there is."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from namespaces import unshare
+from pythons import PYTHONS
+from waiting import wait_for
+
+PROGRAM = '''\
+import asyncio, faulthandler, signal, sys, threading
+stop = threading.Event()
+
+def wait():
+    stop.wait()
+
+class Modèl:
+    def forward(self, n):
+        if n:
+            return self.forward(
+                n - 1)
+        return [self.leaf(x)
+                for x in (1,)]
+    def leaf(self, x):
+        return sorted([x], key=lambda y: größe(y))
+    @classmethod
+    def make(cls):
+        return cls().forward(3)
+
+def größe(y):
+    return next(gen(y))
+
+def gen(y):
+    yield from inner(y)
+
+def inner(y):
+    yield asyncio.run(日本())
+
+async def 日本():
+    async for x in numbers():
+        return x
+
+async def numbers():
+    yield await deeper()
+
+async def deeper():
+    def inside(*arguments):
+        class Body:
+            exec("wait()", {"wait": wait})
+    return list(map(inside, {1: 2}))
+
+for function in (wait, Modèl.make):
+    threading.Thread(target=function, daemon=True).start()
+faulthandler.register(signal.SIGUSR1, all_threads=True)
+print("ready", flush=True)
+Modèl.make()
+'''
+
+
+@pytest.fixture(scope="module")
+def tool(infprof):
+    path = pathlib.Path(infprof).parent / "tests" / "unit" / "python_tool"
+    if not path.exists():
+        pytest.skip(f"{path} is not built: configure with -Dtests=true")
+    return str(path)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """start(words, environment): a process that has said "ready"; all are killed at the end."""
+    processes = []
+
+    def begin(words, environment=()):
+        with open(tmp_path / "stderr", "w") as errors:
+            process = subprocess.Popen(words, env={**os.environ, "PYTHONIOENCODING": "utf-8", **dict(environment)}, stdout=subprocess.PIPE,
+                                       stderr=errors, text=True)
+        processes.append(process)
+        assert process.stdout.readline() == "ready\n", (tmp_path / "stderr").read_text()
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def look(tool, pid):
+    """What the tool says: its words of `python`, [size of a range], [{pthread, id, holds, end, frames: [[function, file, line, first]]}]."""
+    done = subprocess.run([tool, str(pid)], stdout=subprocess.PIPE, text=True, timeout=60)
+    lines = [line.strip().split("\t") for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stdout
+    threads = []
+    for words in lines:
+        if words[0] == "thread":
+            threads.append({"pthread": int(words[1], 16), "tid": int(words[2]), "interpreter": int(words[3]), "holds": words[4] == "1",
+                            "end": int(words[5]), "frames": []})
+        elif words[0] == "frame":
+            threads[-1]["frames"].append((words[1], words[2], int(words[3]), int(words[4])))
+        else:
+            assert words[0] in ("python", "range", "shim", "whole"), done.stdout
+    return next(words for words in lines if words[0] == "python"), [int(words[2]) for words in lines if words[0] == "range"], threads
+
+
+def refusal(tool, pid):
+    done = subprocess.run([tool, str(pid)], stdout=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    kind, number, text = done.stdout.rstrip("\n").split("\t")
+    assert kind == "error"
+    return -int(number), text
+
+
+def waits(tool, pid, n_threads):
+    """When each thread is at its last line."""
+    def are_there():
+        _, _, threads = look(tool, pid)
+        return len(threads) == n_threads and all(thread["end"] == 0 and any(frame[0] == "wait" for frame in thread["frames"])
+                                                 and thread["frames"][0][0].endswith("wait") for thread in threads) and threads
+
+    return wait_for(are_there, f"{n_threads} threads that wait")
+
+
+def dump(process, path, n_threads):
+    """faulthandler's {pthread: [(function, file, line)]}"""
+    process.send_signal(signal.SIGUSR1)
+    wait_for(lambda: len(re.findall(r"^(?:Thread|Current thread) .*\n(?:  File.*\n)+", path.read_text(), re.M)) == n_threads and
+             path.read_text().rstrip().endswith("in <module>"), "faulthandler's dump")
+    threads = {}
+    for line in path.read_text().splitlines():
+        head = re.match(r"(?:Current t|T)hread (0x[0-9a-f]+)", line)
+        frame = re.match(r'  File "(.*)", line (\d+) in (.*)', line)
+        if head:
+            now = threads.setdefault(int(head[1], 16), [])
+        elif frame:
+            now.append((frame[3].encode().decode("unicode_escape"), frame[1].encode().decode("unicode_escape"), int(frame[2])))
+    return threads
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_equal_to_faulthandler(tool, start, tmp_path, name):
+    words, environment = PYTHONS[name]
+    (tmp_path / "prögram.py").write_text(PROGRAM)
+    process = start([*words, str(tmp_path / "prögram.py")], environment)
+    threads = waits(tool, process.pid, 3)
+    theirs = dump(process, tmp_path / "stderr", 3)
+    python, ranges, again = look(tool, process.pid)
+    assert again == threads
+    for thread in threads:
+        ours = [(function.rsplit(".", 1)[-1], file, line) for function, file, line, _ in thread["frames"]]
+        assert ours == theirs[thread["pthread"]]
+        assert not thread["holds"]
+    version = int(python[1], 16)
+    assert sum(ranges) > 20000  # the loop, also where nearly all of it is outside of its symbol
+    if version >= 0x30B0000:
+        assert {thread["tid"] for thread in threads} == {int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")}
+        names = {frame[0] for thread in threads for frame in thread["frames"]}
+        assert {"Modèl.leaf.<locals>.<lambda>", "Modèl.make", "deeper.<locals>.inside.<locals>.Body", "日本"} <= names
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_subinterpreter_and_gil(tool, start, name):
+    words, environment = PYTHONS[name]
+    program = """
+import threading, time
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+def sub():
+    interpreters.run_string(interpreters.create(), "def inside():\\n    import time\\n    while True: time.sleep(1000)\\ninside()")
+threading.Thread(target=sub, daemon=True).start()
+def busy():
+    print("ready", flush=True)
+    while True:  # before 3.12 a thread that never waits lets no other interpreter run
+        sum(range(20000))
+        time.sleep(0.001)
+busy()
+"""
+    process = start([*words, "-c", program], environment)
+
+    def is_told():
+        threads = look(tool, process.pid)[2]
+        by_id = {thread["interpreter"]: thread for thread in threads if thread["frames"] and (thread["interpreter"] or thread["frames"][0][0] == "busy")}
+        return len(by_id) == 2 and by_id[0]["holds"] and by_id[1]["frames"][0][0] == "inside" and by_id
+
+    by_id = wait_for(is_told, "a thread that holds the GIL, and one of a subinterpreter")
+    assert not by_id[1]["holds"]
+    assert by_id[1]["frames"][0][1:3] == ("<string>", 3)
+
+
+def test_deep(tool, start):
+    """Thousands of frames, over several chunks."""
+    for name, (words, environment) in PYTHONS.items():
+        program = ("import sys, threading; sys.setrecursionlimit(10000); threading.stack_size(512 << 20)\n"
+                   "def f(n):\n    if n: return f(n - 1)\n    print('ready', flush=True); threading.Event().wait()\n"
+                   "threading.Thread(target=f, args=(3000,)).start()")
+        process = start([*words, "-c", program], environment)
+
+        def is_deep():
+            return any(sum(frame[0] == "f" for frame in thread["frames"]) == 3001 and thread["end"] == 0
+                       for thread in look(tool, process.pid)[2])
+
+        wait_for(is_deep, f"3001 frames of {name}")
+
+
+def test_deleted_and_renamed(tool, start, tmp_path):
+    """A program whose name says nothing, and whose file is gone."""
+    if "system" not in PYTHONS:
+        pytest.skip("no /usr/bin/python3")
+    shutil.copy(os.path.realpath("/usr/bin/python3"), tmp_path / "server")
+    process = start([str(tmp_path / "server"), "-c", "import threading\ndef wait(): threading.Event().wait()\nprint('ready', flush=True); wait()"],
+                    {"PYTHONHOME": "/usr"})
+    os.unlink(tmp_path / "server")
+    assert waits(tool, process.pid, 1)
+    assert look(tool, process.pid)[0][2] == str(tmp_path / "server")
+
+
+def test_deleted_library(tool, start, tmp_path):
+    """Of 3.8 to 3.10 the version is found in memory."""
+    name = next((name for name in PYTHONS if re.match(r"3\.(8|9|10)\.", name)), None)
+    if not name:
+        pytest.skip("no pyenv with Python 3.8 to 3.10")
+    folder = pathlib.Path(PYTHONS[name][0][0]).parents[1]
+    library = next(folder.glob("lib/libpython3.*.so.1.0"))
+    shutil.copy(library, tmp_path / library.name)
+    process = start([*PYTHONS[name][0], "-c", "import threading\ndef wait(): threading.Event().wait()\nprint('ready', flush=True); wait()"],
+                    {"LD_LIBRARY_PATH": str(tmp_path)})
+    os.unlink(tmp_path / library.name)
+    assert waits(tool, process.pid, 1)
+    assert f"{int(look(tool, process.pid)[0][1], 16) >> 8:x}" == "3{:02x}{:02x}".format(*map(int, name.split(".")[1:]))
+
+
+def test_live_pid_namespace(tool, start):
+    """A process of another pid namespace: our number of it, and its own numbers of threads."""
+    words = unshare("--pid", "--fork", "--kill-child", "--mount-proc")
+    name = next(reversed(PYTHONS))
+    python, environment = PYTHONS[name]
+    program = "import os, threading\ndef wait(): threading.Event().wait()\nprint('ready', flush=True); wait()"
+    process = start([*words, *python, "-c", program], environment)
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+        child = int(file.read().split()[0])
+    threads = waits(tool, child, 1)
+    assert threads[0]["tid"] in (0, 1)  # not told before 3.11
+
+
+def test_refusals(tool, start, tmp_path):
+    sleeper = subprocess.Popen(["sleep", "600"])
+    try:
+        wait_for(lambda: os.readlink(f"/proc/{sleeper.pid}/exe").endswith("sleep"), "sleep")
+        number, text = refusal(tool, sleeper.pid)
+        assert number == 2 and text.startswith(f"process {sleeper.pid} runs no Python: neither its program /")
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    number, text = refusal(tool, sleeper.pid)
+    assert (number, text) == (3, f"there is no process {sleeper.pid}")
+
+
+def test_old_python(tool, start):
+    old = next(iter(pathlib.Path.home().glob(".pyenv/versions/3.7.*/bin/python3")), None)
+    if not old:
+        pytest.skip("no pyenv with Python 3.7")
+    process = start([str(old), "-c", "import time; print('ready', flush=True); time.sleep(1000)"])
+    number, text = refusal(tool, process.pid)
+    assert number == 95
+    assert re.fullmatch(r"/.*/libpython3\.7m?\.so\.1\.0 is Python 3\.7, and frames are read of 3\.8 to 3\.15", text)
+
+
+def test_no_right(tool, start):
+    """A process of root's, looked at by somebody else."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    if "system" not in PYTHONS:
+        pytest.skip("no /usr/bin/python3")
+    process = start(["/usr/bin/python3", "-c", "import time; print('ready', flush=True); time.sleep(1000)"])
+    done = subprocess.run([tool, str(process.pid)], stdout=subprocess.PIPE, text=True, user=65534, group=65534, extra_groups=[])
+    assert done.returncode == 1
+    assert re.fullmatch(rf"error\t-(1|13)\tcannot read .*\b{process.pid}\b.*: (Permission denied|Operation not permitted); run infprof as "
+                        r"the user of that process or as root, .*\n", done.stdout), done.stdout
