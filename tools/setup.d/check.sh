@@ -36,4 +36,5 @@ setup_check() {
                 die "the German locale could not be made."
         install_item "Speedscope" "opens our profiles in tests" speedscope_is_ready install_speedscope ||
                 die "Speedscope could not be fetched."
+        setup_pythons
 }

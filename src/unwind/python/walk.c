@@ -5,6 +5,7 @@
 
 enum {
         WINDOW = 8192, /* of the stack of frames, read at once */
+        CHUNK = 16384, /* of that stack, as a rule */
         MOST_THREAD = 1024,
         MOST_FRAME = 128,
         MOST_INTERPRETERS = 4096,
@@ -42,8 +43,10 @@ static bool is_cycle(struct cycle *cycle, uint64_t address)
 
 /* ---- one stack ---- */
 
+/* Of the stack of frames. */
 struct chunk {
         uint64_t begin, end, previous;
+        bool is_read; /* its head; before, its end is the usual one */
 };
 
 struct stack {
@@ -57,13 +60,15 @@ struct stack {
         uint8_t single[MOST_FRAME];
 };
 
-static void read_chunk(const struct infp_python_memory *memory, uint64_t address, struct chunk *ret)
+static void read_chunk(const struct infp_python_memory *memory, struct chunk *chunk)
 {
-        uint64_t head[2]; /* previous, size */
+        uint64_t head[2] = { 0 }; /* previous, size */
 
-        *ret = (struct chunk){ 0 };
-        if (address && memory->read(memory->context, address, head, sizeof(head)) == 0 && address + head[1] > address)
-                *ret = (struct chunk){ address, address + head[1], head[0] };
+        if (chunk->begin && memory->read(memory->context, chunk->begin, head, sizeof(head)) < 0)
+                head[0] = head[1] = 0;
+        chunk->previous = head[0];
+        chunk->end = chunk->begin + head[1] > chunk->begin ? chunk->begin + head[1] : chunk->begin;
+        chunk->is_read = true;
 }
 
 /* Where the thread's innermost frame is, now. */
@@ -80,17 +85,20 @@ static int read_first(struct stack *s, uint64_t *ret)
 static int begin(struct stack *s, uint64_t *ret_first)
 {
         const struct infp_python_layout *l = s->layout;
-        uint64_t chunk;
+        uint8_t bytes[MOST_THREAD];
 
-        if (l->thread_base != INFP_PYTHON_ABSENT && read_word(s->memory, s->thread + l->thread_base, &s->base) < 0)
+        if (s->memory->read(s->memory->context, s->thread, bytes, l->thread_size) < 0)
                 return -EFAULT;
+        if (l->thread_base != INFP_PYTHON_ABSENT)
+                s->base = word_at(bytes, l->thread_base);
         if (l->thread_data_chunk != INFP_PYTHON_ABSENT) {
-                if (read_word(s->memory, s->thread + l->thread_data_chunk, &chunk) < 0)
-                        return -EFAULT;
-                read_chunk(s->memory, chunk, &s->newest);
-                read_chunk(s->memory, s->newest.previous, &s->older);
+                s->newest.begin = word_at(bytes, l->thread_data_chunk);
+                s->newest.end = s->newest.begin + CHUNK;
         }
-        return read_first(s, ret_first);
+        *ret_first = word_at(bytes, l->thread_frame);
+        if (*ret_first && l->cframe_frame != INFP_PYTHON_ABSENT)
+                return read_word(s->memory, *ret_first + l->cframe_frame, ret_first);
+        return 0;
 }
 
 static bool is_in(const struct chunk *chunk, uint64_t address, unsigned size)
@@ -98,27 +106,46 @@ static bool is_in(const struct chunk *chunk, uint64_t address, unsigned size)
         return address >= chunk->begin && address < chunk->end && size <= chunk->end - address;
 }
 
+/* Whether the newest chunk that frames lie in, from here outwards, has that one. Others are a generator's, or lie on the C stack. */
+static bool find_chunk(struct stack *s, uint64_t address)
+{
+        const unsigned size = s->layout->frame_size;
+
+        if (is_in(&s->newest, address, size))
+                return true;
+        if (!s->newest.is_read) {
+                read_chunk(s->memory, &s->newest);
+                s->older.begin = s->newest.previous;
+                if (is_in(&s->newest, address, size))
+                        return true;
+        }
+        if (!s->older.is_read)
+                read_chunk(s->memory, &s->older);
+        if (!is_in(&s->older, address, size))
+                return false;
+        s->newest = s->older;
+        s->older = (struct chunk){ .begin = s->newest.previous };
+        return true;
+}
+
 /* The bytes of a frame. Callers' frames lie before it in the chunk: they are read with it. NULL: they cannot be read. */
 static const uint8_t *frame_at(struct stack *s, uint64_t address)
 {
         const unsigned size = s->layout->frame_size;
-        uint64_t begin, end = address + size;
+        const uint64_t end = address + size;
+        uint64_t begin;
 
         if (address >= s->window_begin && end <= s->window_end && end > address)
                 return s->window + (address - s->window_begin);
-        if (!is_in(&s->newest, address, size) && is_in(&s->older, address, size)) {
-                s->newest = s->older;
-                read_chunk(s->memory, s->newest.previous, &s->older);
-        }
-        if (is_in(&s->newest, address, size)) {
+        if (s->layout->thread_data_chunk != INFP_PYTHON_ABSENT && find_chunk(s, address)) {
                 begin = end - s->newest.begin > WINDOW ? end - WINDOW : s->newest.begin;
+                s->window_begin = s->window_end = 0;
                 if (s->memory->read(s->memory->context, begin, s->window, end - begin) == 0) {
                         s->window_begin = begin;
                         s->window_end = end;
                         return s->window + (address - begin);
                 }
         }
-        /* A generator's, one on the C stack, or a version without chunks. */
         return s->memory->read(s->memory->context, address, s->single, size) == 0 ? s->single : NULL;
 }
 

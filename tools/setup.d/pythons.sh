@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# Of part "check": Pythons that are newer than this Debian's, from Debian sid, unpacked with sid's C library and never installed. Tests start
+# them by that library's loader (tests/e2e/pythons.py). Sid moves on, so that a test may meet another micro version than yesterday.
+
+pythons=$deps/pythons/sid
+python_versions='3.13 3.14 3.15'
+pythons_are_ready() { stamp_is "$deps/pythons/.stamp" "$python_versions"; }
+
+# apt_apart FOLDER COMMAND...: apt with lists, state and downloads of its own; the machine's are neither read nor changed
+apt_apart() {
+        local folder=$1 command=$2
+        shift 2
+        "$command" -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$folder/sources" -o Dir::State="$folder/state" \
+                -o Dir::State::status="$folder/status" -o Dir::Cache="$folder/cache" -o APT::Sandbox::User= \
+                -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Retries=2 "$@"
+}
+
+# The machine's own mirror has sid, too.
+lists_of_sid() {
+        local folder=$1 mirror
+        mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+                awk '$1 == "Debian" && $2 == "main" && $3 !~ /security/ { print $3; exit }')
+        [[ -n $mirror ]] || return 1
+        mkdir -p "$folder"/{sources,state/lists/partial,cache/archives/partial}
+        : >"$folder/status"
+        printf '%s\n' 'Types: deb' "URIs: $mirror" 'Suites: sid' 'Components: main' \
+                'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg' >"$folder/sources/sid.sources"
+        quiet pythons apt_apart "$folder" apt-get update
+}
+
+install_pythons() {
+        local version package wanted=(libc6 libexpat1 zlib1g) files
+        temp_dir
+        lists_of_sid "$temp/apt" || return 1
+        for version in $python_versions; do # sid forgets the old ones
+                apt_apart "$temp/apt" apt-cache show "python$version-minimal" >/dev/null 2>&1 || continue
+                wanted+=("python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib")
+        done
+        mkdir "$temp/files" "$temp/sid"
+        (cd "$temp/files" && quiet pythons apt_apart "$temp/apt" apt-get download "${wanted[@]}") || return 1
+        files=("$temp"/files/*.deb)
+        for package in "${files[@]}"; do
+                quiet pythons dpkg-deb -x "$package" "$temp/sid" || return 1
+        done
+        replace "$temp/sid" "$pythons"
+        stamp_set "$deps/pythons/.stamp" "$python_versions"
+        item_paths=("$pythons")
+}
+
+# Tests skip what is missing, so that a machine without the mirror is one with fewer tests.
+setup_pythons() {
+        install_item "Python 3.13 to 3.15 of Debian sid" "frames of newer Pythons are read in tests" pythons_are_ready install_pythons ||
+                say "    not there: tests do without them"
+}
