@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 
 import pytest
@@ -60,6 +61,7 @@ faulthandler.register(signal.SIGUSR1, all_threads=True)
 print("ready", flush=True)
 Modèl.make()
 '''
+WAIT = "import threading\ndef wait(): threading.Event().wait()\nprint('ready', flush=True); wait()"
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +215,7 @@ def test_deleted_and_renamed(tool, start, tmp_path):
     if "system" not in PYTHONS:
         pytest.skip("no /usr/bin/python3")
     shutil.copy(os.path.realpath("/usr/bin/python3"), tmp_path / "server")
-    process = start([str(tmp_path / "server"), "-c", "import threading\ndef wait(): threading.Event().wait()\nprint('ready', flush=True); wait()"],
+    process = start([str(tmp_path / "server"), "-c", WAIT],
                     {"PYTHONHOME": "/usr"})
     os.unlink(tmp_path / "server")
     assert waits(tool, process.pid, 1)
@@ -228,7 +230,7 @@ def test_deleted_library(tool, start, tmp_path):
     folder = pathlib.Path(PYTHONS[name][0][0]).parents[1]
     library = next(folder.glob("lib/libpython3.*.so.1.0"))
     shutil.copy(library, tmp_path / library.name)
-    process = start([*PYTHONS[name][0], "-c", "import threading\ndef wait(): threading.Event().wait()\nprint('ready', flush=True); wait()"],
+    process = start([*PYTHONS[name][0], "-c", WAIT],
                     {"LD_LIBRARY_PATH": str(tmp_path)})
     os.unlink(tmp_path / library.name)
     assert waits(tool, process.pid, 1)
@@ -240,12 +242,102 @@ def test_live_pid_namespace(tool, start):
     words = unshare("--pid", "--fork", "--kill-child", "--mount-proc")
     name = next(reversed(PYTHONS))
     python, environment = PYTHONS[name]
-    program = "import os, threading\ndef wait(): threading.Event().wait()\nprint('ready', flush=True); wait()"
-    process = start([*words, *python, "-c", program], environment)
+    process = start([*words, *python, "-c", WAIT], environment)
     with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
         child = int(file.read().split()[0])
     threads = waits(tool, child, 1)
     assert threads[0]["tid"] in (0, 1)  # not told before 3.11
+
+
+def newest_program():
+    """The newest interpreter that is one program, without a library of its own: its file, the words before it, its environment."""
+    for words, environment in reversed(PYTHONS.values()):
+        path = os.path.realpath(words[-1])
+        if b"_PyRuntime\0" in pathlib.Path(path).read_bytes():
+            return path, words[:-1], environment if environment else {"PYTHONHOME": "/usr"}
+    pytest.skip("no interpreter in one file")
+
+
+def change(path, *changes, without_sections=False):
+    """Writes another text in place of each; all of its places in the file."""
+    data = bytearray(path.read_bytes())
+    for before, after in changes:
+        assert len(before) == len(after) and before in data
+        data = data.replace(before, after)
+    if without_sections:
+        data[40:48] = bytes(8)  # e_shoff
+        data[60:64] = bytes(4)  # e_shnum, e_shstrndx
+    path.write_bytes(data)
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("without_sections", [False, True])
+def test_without_symbols(tool, start, tmp_path, without_sections):
+    """By the section of its name, or by what it begins with; its loop is not known then."""
+    source, loader, environment = newest_program()
+    path = tmp_path / "server"
+    shutil.copy(source, path)
+    names = [b"_PyRuntime", b"PyCode_Type", b"_PyEval_EvalFrameDefault"]
+    change(path, *((b"\0" + name + b"\0", b"\0" + name[:-1] + b"~\0") for name in names), without_sections=without_sections)
+    process = start([*loader, str(path), "-S", "-c", WAIT], environment)
+    if loader:
+        assert refusal(tool, process.pid)[0] == 2  # a loader's, and the file's name says nothing
+        os.link(path, tmp_path / "python")
+        process = start([*loader, str(tmp_path / "python"), "-S", "-c", WAIT], environment)
+    if without_sections and not loader:
+        assert refusal(tool, process.pid)[0] == 95  # before 3.13 nothing says where
+        return
+    assert waits(tool, process.pid, 1)
+    assert look(tool, process.pid)[1] == []
+
+
+def fake_version(tool, start, path, version):
+    """What is said of the system's interpreter when it claims another version."""
+    shutil.copy(os.path.realpath("/usr/bin/python3"), path)
+    real = subprocess.run(["/usr/bin/python3", "-c", "import sys; print(sys.hexversion)"], stdout=subprocess.PIPE, text=True, check=True)
+    change(path, (struct.pack("<Q", int(real.stdout)), struct.pack("<Q", version)))
+    return refusal(tool, start([str(path), "-c", WAIT], {"PYTHONHOME": "/usr"}).pid)
+
+
+def test_fake_versions(tool, start, tmp_path):
+    """A version that is not known is refused, and so is one whose frames are elsewhere."""
+    if "system" not in PYTHONS or not os.path.realpath("/usr/bin/python3").endswith("3.11"):
+        pytest.skip("/usr/bin/python3 is not Python 3.11")
+    path = tmp_path / "server"
+    assert fake_version(tool, start, path, 0x031000F0) == (95, f"{path} is Python 3.16, which is newer than this infprof, and frames are read of 3.8 to 3.15")
+    path.unlink()
+    assert fake_version(tool, start, path, 0x020712F0) == (95, f"{path} is Python 2.7, and frames are read of 3.8 to 3.15")
+    for version in (0x030802F0, 0x030A02F0, 0x030C02F0):
+        path.unlink()
+        number, text = fake_version(tool, start, path, version)
+        assert number == 95
+        assert text == (f"{path} is Python 3.{version >> 16 & 255}.2, and does not keep its frames where that version does: it was built "
+                        "another way, and they are not read")
+
+
+def test_live_mount_namespace(tool, start):
+    """A container's: its file has another path, or none, for us."""
+    words = unshare("--pid", "--fork", "--kill-child")
+    if "system" not in PYTHONS:
+        pytest.skip("no /usr/bin/python3")
+    script = f"mount -t tmpfs tmpfs /mnt && cp {os.path.realpath('/usr/bin/python3')} /mnt/server && exec /mnt/server -c \"$1\""
+    process = start([*words, "sh", "-c", script, "_", WAIT], {"PYTHONHOME": "/usr"})
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+        child = int(file.read().split()[0])
+    assert waits(tool, child, 1)
+    python, ranges, _ = look(tool, child)
+    assert python[2] == "/mnt/server" and sum(ranges) > 20000
+
+
+def test_live_chroot(tool, start):
+    """A root directory with another C library."""
+    name, (words, _) = next(((name, python) for name, python in PYTHONS.items() if name.startswith("sid-")), (None, ((), {})))
+    if not name or os.geteuid() != 0:
+        pytest.skip("no Python of Debian sid (tools/setup check), or no root")
+    folder = words[-1].removesuffix("/usr/bin/" + pathlib.Path(words[-1]).name)
+    inside = [word.replace(folder, "") for word in words]
+    process = start(["chroot", folder, *inside, "-c", WAIT])
+    assert waits(tool, process.pid, 1)
 
 
 def test_refusals(tool, start, tmp_path):

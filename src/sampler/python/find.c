@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -339,7 +340,16 @@ static void judge_thread(const struct infp_python *python, const struct infp_pyt
         v->n_bad += !n && end != INFP_PYTHON_WHOLE;
 }
 
-/* The process runs: what is read of it at one moment may be torn. */
+static bool has_interpreter(const struct infp_python *python, const struct infp_python_memory *memory)
+{
+        uint64_t first = 0;
+
+        return memory->read(memory->context, python->runtime + python->layout.runtime_interpreters, &first,
+                            sizeof(first)) == 0 &&
+               first;
+}
+
+/* The process runs: what is read of it at one moment may be torn, and it may be about to make its first thread. */
 static int check(const struct infp_python *python, const struct infp_python_memory *memory, struct infp_err *err)
 {
         struct infp_python_thread threads[MOST_THREADS];
@@ -350,11 +360,13 @@ static int check(const struct infp_python *python, const struct infp_python_memo
                 const uint32_t n =
                         infp_python_threads(&python->layout, memory, python->runtime, threads, MOST_THREADS, &is_whole);
 
-                v.n_bad += !n && !is_whole;
+                v.n_bad += !n && (!is_whole || has_interpreter(python, memory));
                 for (uint32_t k = 0; k < n; k++)
                         judge_thread(python, memory, threads[k].state, &v);
                 if (!v.n_bad)
                         return 0; /* no frames, yet */
+                if (!v.n_good)
+                        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
         }
         if (!python->code_type || v.n_good)
                 return 0;
@@ -400,17 +412,6 @@ static int take(struct search *s, struct candidate *c, struct infp_python *ret, 
         return 0;
 }
 
-/* A library may be there for another's sake: one that has an interpreter comes first. */
-static bool has_interpreter(const struct search *s, const struct infp_python *python)
-{
-        const struct infp_python_memory memory = infp_python_process_memory(s->thread);
-        uint64_t first = 0;
-
-        return memory.read(memory.context, python->runtime + python->layout.runtime_interpreters, &first,
-                           sizeof(first)) == 0 &&
-               first;
-}
-
 static bool is_python(const struct candidate *c)
 {
         return c->file.get_version || c->file.runtime || c->file.loop;
@@ -418,6 +419,7 @@ static bool is_python(const struct candidate *c)
 
 static int find(struct search *s, struct infp_python *ret, struct infp_err *err)
 {
+        const struct infp_python_memory memory = infp_python_process_memory(s->thread);
         int r = -ENOENT;
 
         for (unsigned i = 0; i < s->n_files; i++)
@@ -426,7 +428,8 @@ static int find(struct search *s, struct infp_python *ret, struct infp_err *err)
                 if (!is_python(&s->files[i]))
                         continue;
                 r = take(s, &s->files[i], ret, err);
-                if (r == -EPERM || r == -ESRCH || (r == 0 && has_interpreter(s, ret)))
+                /* A library may be there for another's sake: one that has an interpreter comes first. */
+                if (r == -EPERM || r == -ESRCH || (r == 0 && has_interpreter(ret, &memory)))
                         return r;
         }
         if (r != -ENOENT)
