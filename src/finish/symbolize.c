@@ -85,6 +85,7 @@ static int64_t find_object(struct infp_naming *naming, const char *path, size_t 
         object = &naming->objects[naming->n_objects];
         *object = (struct infp_asked_object){ .path = is_kernel ? strdup("[kernel]") : strndup(path, size),
                                               .build_id = strndup(build_id, id_size),
+                                              .fd = -1,
                                               .is_kernel = is_kernel };
         naming->n_objects++;
         if (!object->path || !object->build_id || infp_map_put(&naming->by_object, hash, naming->n_objects - 1) < 0)

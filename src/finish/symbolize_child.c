@@ -108,14 +108,15 @@ static void put_problem(struct work *w, uint32_t object, int r, const char *text
 }
 
 /* Limits the CPU time of an object from now on; SIGXCPU ends the child. */
-static void limit_cpu(void)
+static void limit_cpu(const struct infp_naming *naming)
 {
         struct rusage usage;
         struct rlimit limit;
 
         if (getrusage(RUSAGE_SELF, &usage) < 0 || getrlimit(RLIMIT_CPU, &limit) < 0)
                 return;
-        limit.rlim_cur = (rlim_t) usage.ru_utime.tv_sec + (rlim_t) usage.ru_stime.tv_sec + CPU_SECONDS;
+        limit.rlim_cur = (rlim_t) usage.ru_utime.tv_sec + (rlim_t) usage.ru_stime.tv_sec +
+                         (naming->cpu_seconds ? naming->cpu_seconds : CPU_SECONDS);
         if (limit.rlim_max != RLIM_INFINITY && limit.rlim_cur > limit.rlim_max)
                 limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_CPU, &limit);
@@ -151,8 +152,8 @@ static void name_file(struct work *w, uint32_t index, const struct infp_asked_ob
         struct infp_err err = { "" };
         unsigned number;
         size_t at;
-        int r = infp_symbols_object(w->symbols, object->path, -1, *object->build_id ? object->build_id : NULL, &number,
-                                    &err);
+        int r = infp_symbols_object(w->symbols, object->path, object->fd, *object->build_id ? object->build_id : NULL,
+                                    &number, &err);
 
         if (r < 0 || !infp_symbols_object_about(w->symbols, number, &about)) {
                 put_problem(w, index, r < 0 ? r : -EIO, err.text);
@@ -177,12 +178,14 @@ static int open_symbols(struct work *w, unsigned tries)
         const struct infp_symbolize_options *options = w->naming->options;
 
         w->symbols = infp_symbols_free(w->symbols);
-        return infp_symbols_new(&(struct infp_symbols_options){ .root_fd = options->root_fd,
-                                                                .debug_directories = options->debug_directories,
-                                                                .ran_unix_ns = w->naming->run->info.started_unix_ns,
-                                                                .no_lines = tries > 0,
-                                                                .no_demangling = tries > 1 },
-                                &w->symbols, NULL);
+        return infp_symbols_new(
+                &(struct infp_symbols_options){ .root_fd = options->root_fd,
+                                                .debug_directories = options->debug_directories,
+                                                .ran_unix_ns =
+                                                        w->naming->run ? w->naming->run->info.started_unix_ns : 0,
+                                                .no_lines = tries > 0,
+                                                .no_demangling = tries > 1 },
+                &w->symbols, NULL);
 }
 
 static void name_object(struct work *w, uint32_t index)
@@ -191,7 +194,7 @@ static void name_object(struct work *w, uint32_t index)
 
         end(w, begin(w, INFP_NAMING_BEGIN, index, 0));
         flush(w);
-        limit_cpu();
+        limit_cpu(w->naming);
         if (object->is_kernel)
                 name_kernel(w, index, object);
         else if (open_symbols(w, object->tries) == 0) /* reopened for each, to hold one object in memory at a time */
@@ -246,7 +249,7 @@ static void work(struct infp_naming *naming, int fd)
                         name_object(&w, i);
         end(&w, begin(&w, INFP_NAMING_BEGIN, UINT32_MAX, 0));
         flush(&w);
-        limit_cpu();
+        limit_cpu(naming);
         demangle_all(&w);
         end(&w, begin(&w, INFP_NAMING_END, 0, 0));
         flush(&w);
@@ -337,7 +340,8 @@ static int take_frame(struct child *c, const struct message *m, const char *at, 
                 levels[i].file = or_null(file);
                 levels[i].from = from;
         }
-        return infp_naming_put(c->naming, m->index, levels, m->n, err);
+        return c->naming->take ? c->naming->take(c->naming->take_context, m->index, levels, m->n, err)
+                               : infp_naming_put(c->naming, m->index, levels, m->n, err);
 }
 
 static char *copy(const char *text)
@@ -442,9 +446,8 @@ static int listen_to(struct child *c, struct infp_err *err)
 static void say_death(struct infp_asked_object *object, int status, int r)
 {
         const char *how = r == -ETIMEDOUT ? "reading it made no progress for two minutes"
-                          : WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU
-                                  ? "reading it took more than a minute of CPU time"
-                                  : "its reader crashed";
+                          : WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ? "reading it took too much CPU time"
+                                                                               : "its reader crashed";
         static const char *const without[] = { "lines and inlined functions", "demangled names", "names" };
         char *text = NULL;
 

@@ -34,6 +34,7 @@ struct infp_asked_frame {
 
 struct infp_asked_object {
         char *path, *build_id; /* "": none */
+        int fd;                /* of a file that is out of reach by its path, borrowed; else -1 */
         bool is_kernel;
         uint8_t tries;     /* children that died of it */
         uint32_t first, n; /* in `order`: frames that are asked for, by address */
@@ -44,7 +45,7 @@ struct infp_asked_object {
 };
 
 struct infp_naming {
-        struct infp_run *run;
+        struct infp_run *run; /* NULL: `take` is set */
         const struct infp_symbolize_options *options;
         const struct infp_notices *notices;
         struct infp_asked_frame *frames;
@@ -56,6 +57,10 @@ struct infp_naming {
         uint32_t *order;           /* frames by object and address */
         uint32_t n_asked;
         uint64_t last_t_ns; /* of rows of `symbols` that were there */
+        /* NULL: levels become rows of the run (infp_naming_put); else they go here. */
+        int (*take)(void *context, uint32_t frame, const struct infp_symbol *levels, unsigned n, struct infp_err *err);
+        void *take_context;
+        unsigned cpu_seconds; /* for one object; 0: what a program that waits for nobody may take */
         struct infp_sink *sink;
         struct infp_builder *builder;
         struct infp_row *row;
