@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cache_directory.h"
 #include "base/debug.h"
 #include "base/fd.h"
 #include "base/hash.h"
@@ -47,68 +47,20 @@ struct head {
         uint64_t build_id_hash, table_size, table_hash;
 };
 
-static int make_directories(const char *path)
-{
-        char part[PATH_MAX];
-
-        if (strlen(path) >= sizeof(part))
-                return -ENAMETOOLONG;
-        for (const char *slash = path; slash;) {
-                slash = strchr(slash + 1, '/');
-                memcpy(part, path, slash ? (size_t) (slash - path) : strlen(path));
-                part[slash ? (size_t) (slash - path) : strlen(path)] = 0;
-                if (part[0] && mkdir(part, 0700) < 0 && errno != EEXIST && !slash)
-                        return -errno;
-        }
-        return 0;
-}
-
-/* Tables are mapped: a page that must come from a server which does not answer would hold the thread that samples. */
-static bool is_remote(int fd)
-{
-        static const unsigned long remote[] = {
-                0x6969,                                         /* NFS; statfs(2) has these */
-                0x517b,     0xff534d42, 0xfe534d42,             /* SMB, CIFS, SMB2 */
-                0x01021997, 0x00c36400, 0x5346414f, 0x73757245, /* 9P, Ceph, AFS, Coda */
-                0x65735546, 0x0bd00bd0, 0x47504653,             /* FUSE, Lustre, GPFS */
-        };
-        struct statfs status;
-
-        if (fstatfs(fd, &status) < 0)
-                return true;
-        for (size_t i = 0; i < INFP_COUNT(remote); i++)
-                if (((unsigned long) status.f_type & 0xffffffff) == remote[i])
-                        return true;
-        return false;
-}
-
 int infp_tables_cache_open(const char *directory, uint64_t max_bytes, struct infp_tables_cache **ret,
                            struct infp_err *err)
 {
-        infp_autoclose int fd = -1;
+        const int fd = infp_cache_directory_open(directory, "unwind tables", err);
         struct infp_tables_cache *cache;
-        struct stat status;
-        int r = make_directories(directory);
 
-        fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
-                return infp_fail_errno(err, r < 0 ? r : -errno, "cannot open %s, which keeps unwind tables", directory);
-        if (fstat(fd, &status) < 0)
-                return infp_fail_errno(err, -errno, "cannot read %s, which keeps unwind tables", directory);
-        if (status.st_uid != geteuid() || (status.st_mode & 077))
-                return infp_fail(err, -EPERM,
-                                 "%s is not used to keep unwind tables: it must belong to this user and have mode 0700",
-                                 directory);
-        if (is_remote(fd))
-                return infp_fail(err, -EREMOTE,
-                                 "%s is not used to keep unwind tables: it lies on a network file system, whose server "
-                                 "the sampler would wait for",
-                                 directory);
+                return fd;
         cache = calloc(1, sizeof(*cache));
-        if (!cache)
+        if (!cache) {
+                infp_close(fd);
                 return infp_fail(err, -ENOMEM, "no memory for the cache of unwind tables");
+        }
         cache->fd = fd;
-        fd = -1;
         cache->max_bytes = max_bytes;
         atomic_init(&cache->bytes, UINT64_MAX);
         pthread_mutex_init(&cache->trim_lock, NULL);

@@ -53,6 +53,7 @@ struct infp_stacks {
         struct infp_cached_path paths[INFP_STACK_PATHS];
         /* Of the stack that is at work, the kernel's before the user's. */
         struct infp_unwind_frame frames[INFP_PERF_MAX_KERNEL_FRAMES + INFP_STACK_DEPTH];
+        const struct infp_unwound *found; /* whose frames infp_stacks_frames gives: while its caller is told of it */
         struct infp_row row;
         char text[INFP_STACK_TEXT];
         struct infp_stacks_counts counts;

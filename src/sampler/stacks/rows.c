@@ -366,6 +366,35 @@ void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_t
                 add_seen(stacks, thread->id);
 }
 
+uint32_t infp_stacks_frames(const struct infp_stacks *stacks, struct infp_stack_frame *ret, uint32_t max,
+                            enum infp_unwind_end *ret_end)
+{
+        const struct infp_unwound *unwound = stacks->found;
+        uint32_t n;
+
+        *ret_end = unwound ? unwound->result.end : INFP_UNWIND_BROKEN;
+        if (!unwound)
+                return 0;
+        n = unwound->result.n_frames < max ? unwound->result.n_frames : max;
+        for (uint32_t i = 0; i < n; i++) {
+                const struct infp_unwind_frame *frame = &stacks->frames[unwound->n_kernel + i];
+                const struct infp_frame_place place = user_place(unwound, frame, 0);
+                const struct infp_object_image *image = place.object ? place.object->image : NULL;
+
+                ret[i] = (struct infp_stack_frame){
+                        .pc = frame->pc,
+                        .address = place.address,
+                        .kind = place.kind,
+                        .is_exact = frame->flags & INFP_FRAME_EXACT,
+                        .is_guessed = place.is_guessed,
+                        .object = place.object ? place.object->name : NULL,
+                        .build_id = image && image->build_id_size ? image->build_id_text : NULL,
+                        .fd = image ? image->fd : -1,
+                };
+        }
+        return n;
+}
+
 /* ---- frames that have a name alone ---- */
 
 /* Its name, once: a join of names and frames would count twice what has two. */

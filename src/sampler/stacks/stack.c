@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_directory.h"
 #include "base/guarded_map.h"
 #include "base/time.h"
 #include "sampler/sampler.h"
@@ -212,9 +213,9 @@ static void count(struct infp_stacks *stacks, enum infp_stack_mode mode, const s
                 counts->incomplete++;
 }
 
-/* Makes the stack of what was unwound last. object: a table that may still come. */
+/* Makes the stack of what was unwound last, and gives it to `found`. object: a table that may still come. */
 static void resolve(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_object *object,
-                    struct infp_stack_found *moment)
+                    struct infp_stack_found *moment, infp_stack_found_fn *found, void *context, uint64_t cookie)
 {
         uint32_t n;
 
@@ -226,6 +227,9 @@ static void resolve(struct infp_stacks *stacks, struct infp_unwound *unwound, co
         moment->stack = infp_stack_nodes(stacks, moment, unwound);
         count(stacks, moment->mode, &unwound->result);
         stacks->counts.modes[moment->mode].hurried += object && moment->is_truncated;
+        stacks->found = unwound;
+        found(context, cookie, moment);
+        stacks->found = NULL;
 }
 
 /* Goes on with one that has waited. False: it waits for another table. */
@@ -235,8 +239,7 @@ static bool go_on(struct infp_stacks *stacks, struct infp_waiting *waiting, bool
 
         if (!unwind(stacks, waiting->space, &waiting->sample, &unwound, &waiting->object) && may_wait)
                 return false;
-        resolve(stacks, &unwound, waiting->object, &waiting->moment);
-        waiting->found(waiting->context, waiting->cookie, &waiting->moment);
+        resolve(stacks, &unwound, waiting->object, &waiting->moment, waiting->found, waiting->context, waiting->cookie);
         infp_space_unref(waiting->space);
         infp_wait_remove(&stacks->wait, waiting);
         return true;
@@ -332,8 +335,7 @@ void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample 
                 }
                 unwind(stacks, process->space, sample, &unwound, &object);
         }
-        resolve(stacks, &unwound, object, &moment);
-        found(context, cookie, &moment);
+        resolve(stacks, &unwound, object, &moment, found, context, cookie);
 }
 
 /* ---- rows of samples, and records of perf events ---- */
@@ -511,15 +513,5 @@ void infp_stacks_counts(const struct infp_stacks *stacks, struct infp_stacks_cou
 
 char *infp_stacks_cache_directory(void)
 {
-        const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-        char *path;
-        int n;
-
-        if (cache && cache[0] == '/')
-                n = asprintf(&path, "%s/infprof/unwind", cache);
-        else if (home && home[0] == '/')
-                n = asprintf(&path, "%s/.cache/infprof/unwind", home);
-        else
-                return NULL;
-        return n < 0 ? NULL : path;
+        return infp_cache_path("unwind");
 }

@@ -15,6 +15,7 @@
 #include "model/row.h"
 #include "model/stack_tables.h"
 #include "sampler/perf/perf.h"
+#include "unwind/walk.h"
 
 /* What a sample is of; its name is stack_samples.mode. Counts are kept apart. */
 enum infp_stack_mode { INFP_STACK_CPU, INFP_STACK_WALL, INFP_STACK_OFF_CPU, INFP_STACK_MODES };
@@ -63,6 +64,19 @@ struct infp_stack_found {
 typedef void infp_stack_found_fn(void *context, uint64_t cookie, const struct infp_stack_found *found);
 void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample *sample, enum infp_stack_mode mode,
                       infp_stack_found_fn *found, void *context, uint64_t cookie);
+
+/* A frame of the user's part of a stack, for a caller that shows it at once. Texts and the descriptor stay until the next call of
+ * anything of the same stacks. */
+struct infp_stack_frame {
+        uint64_t pc, address; /* as it was on the stack; as in frames.fAddress */
+        enum infp_frame_kind kind;
+        bool is_exact, is_guessed;
+        const char *object, *build_id; /* as in frames.fObject, fBuildId; NULL: none */
+        int fd;                        /* of the object where it may be out of reach by its path; else -1 */
+};
+/* Within `found`: the frames of its stack, the innermost first, and how it ended. Returns how many, at most max. */
+uint32_t infp_stacks_frames(const struct infp_stacks *stacks, struct infp_stack_frame *ret, uint32_t max,
+                            enum infp_unwind_end *ret_end);
 
 /* Who a thread is, without a stack; writes the entity. */
 void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, struct infp_stack_found *ret);
@@ -123,5 +137,5 @@ struct infp_stack_nameless {
 };
 bool infp_stacks_nameless(const struct infp_stacks *stacks, size_t index, struct infp_stack_nameless *ret);
 
-/* XDG_CACHE_HOME/infprof/unwind, else ~/.cache/infprof/unwind; NULL when neither is set. free() it. */
+/* Of unwind tables, as infp_cache_path. */
 char *infp_stacks_cache_directory(void);
