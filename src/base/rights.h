@@ -2,6 +2,8 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 enum infp_right {
         INFP_MAY_TRACE,  /* see the memory, files and namespaces of processes of others: CAP_SYS_PTRACE */
@@ -14,3 +16,8 @@ bool infp_has_capability(unsigned number); /* CAP_..., in the effective set of t
 /* The fix of a refusal, as `sources` and errors have it: the start of a sentence, static. "Run as root" is no advice to root, who
  * lacks the capability in a container and has no power over processes of another user namespace. */
 const char *infp_rights_fix(enum infp_right right);
+
+/* The same of a process that may not be stopped (ptrace): what the kernel forbids, with the commands that permit it, in containers too.
+ * Returns ret. root_fd: where /proc lies. */
+enum { INFP_RIGHTS_TEXT = 480 };
+const char *infp_rights_stop_fix(int root_fd, pid_t pid, char *ret, size_t cap);

@@ -21,6 +21,7 @@ ONE_PLACE = [
     (r"\bpthread_(cond_init|timedjoin_np)\(", "infp_cond_init, infp_thread_join_until (base/thread.h): no wait by CLOCK_REALTIME",
      {"base/thread.c": "it is that place"}),
     (r"\b(pthread_sigmask|sigprocmask)\(", "infp_thread_start (base/thread.h): a thread's mask is made when it starts", {
+        "sampler/stopped/stop.c": "it waits for SIGCHLD in a thread of its own, so that no thread may take it",
         "base/thread.c": "it is that place",
         "base/guarded_map.c": "unblocks SIGBUS in the thread that touches",
         "record/signals.c": "main's: what a descriptor receives",

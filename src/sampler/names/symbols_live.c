@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +14,10 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/procfile.h"
 #include "base/sort.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "symbols/debug_file.h"
+#include "sampler/names/jit_files.h"
 #include "symbols/symbols.h"
 
 enum { MAX_FRAMES = 65536, MAX_PROCESSES = 32 };
@@ -48,7 +46,7 @@ struct name {
 /* Of the reading thread alone. */
 struct process {
         int32_t pid;
-        int perf_map, jitdump; /* descriptors; -1 */
+        struct infp_jit_files files;
         struct infp_jit_symbols *symbols;
 };
 struct reader {
@@ -141,82 +139,9 @@ static void put_name(struct shared *shared, uint64_t frame, const struct infp_sy
         free(name.file);
 }
 
-/* The process's number in its own namespace, which is the one in its files' names. */
-static int32_t own_number(int root_fd, int32_t pid)
-{
-        char path[64], text[4096];
-        const char *at;
-        int32_t own = pid;
-        ssize_t n;
-
-        snprintf(path, sizeof(path), "/proc/%d/status", pid);
-        n = infp_read_at(root_fd, path, text, sizeof(text));
-        at = n > 0 ? strstr(text, "\nNSpid:") : NULL;
-        for (at = at ? at + 7 : NULL; at && (*at == ' ' || *at == '\t');) {
-                char *end;
-                const long number = strtol(at, &end, 10);
-
-                if (end == at)
-                        break;
-                own = (int32_t) number;
-                at = end;
-        }
-        return own;
-}
-
-static int open_root(int root_fd, int32_t pid)
-{
-        char path[64];
-
-        snprintf(path, sizeof(path), "proc/%d/root", infp_proc_thread(root_fd, "proc/", pid));
-        return openat(root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* /tmp is everybody's: another user could leave a file of wrong names there, or a link to what we alone may read. */
-static int open_map(int root, int proc_root, int32_t pid, const char *path)
-{
-        infp_autoclose int fd = infp_open_in_root(root, path);
-        const char *name = strrchr(path, '/');
-        const size_t size = strlen(name);
-        char link[64], found[PATH_MAX];
-        struct stat file, process;
-        ssize_t n = 0;
-
-        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-        if (fd >= 0)
-                n = readlink(link, found, sizeof(found));
-        if (n < (ssize_t) size || memcmp(found + n - size, name, size) != 0 || fstat(fd, &file) < 0)
-                return -1;
-        snprintf(link, sizeof(link), "proc/%d", pid);
-        if (file.st_uid != 0 && file.st_uid != geteuid() &&
-            (fstatat(proc_root, link, &process, 0) < 0 || process.st_uid != file.st_uid))
-                return -1;
-        return fcntl(fd, F_DUPFD_CLOEXEC, 0);
-}
-
-/* A file stays readable by its descriptor when it, or the process, is gone. */
-static void open_files(const struct shared *shared, struct process *process, const char *jitdump)
-{
-        const int32_t own = own_number(shared->root_fd, process->pid);
-        infp_autoclose int root = open_root(shared->root_fd, process->pid);
-        char path[64];
-
-        if (process->perf_map < 0 && root >= 0) {
-                snprintf(path, sizeof(path), "/tmp/perf-%d.map", own);
-                process->perf_map = open_map(root, shared->root_fd, process->pid, path);
-        }
-        if (process->perf_map < 0) {
-                snprintf(path, sizeof(path), "/tmp/perf-%d.map", process->pid);
-                process->perf_map = open_map(shared->root_fd, shared->root_fd, process->pid, path);
-        }
-        if (process->jitdump < 0 && jitdump)
-                process->jitdump = infp_open_in_root(root >= 0 ? root : shared->root_fd, jitdump);
-}
-
 static void close_process(struct process *process)
 {
-        infp_close(process->perf_map);
-        infp_close(process->jitdump);
+        infp_jit_files_close(&process->files);
         infp_jit_symbols_free(process->symbols);
 }
 
@@ -234,7 +159,7 @@ static struct process *find_process(struct reader *reader, int32_t pid)
                 reader->n_processes--;
         }
         process = &reader->processes[reader->n_processes];
-        *process = (struct process){ .pid = pid, .perf_map = -1, .jitdump = -1 };
+        *process = (struct process){ .pid = pid, .files = INFP_JIT_FILES_NONE };
         if (infp_jit_symbols_new(&process->symbols) < 0)
                 return NULL;
         reader->n_processes++;
@@ -261,7 +186,7 @@ static void wait_for_name(struct shared *shared, struct reader *reader, const st
 
         if (!process)
                 return;
-        open_files(shared, process, jitdump);
+        infp_jit_files_open(shared->root_fd, process->pid, jitdump, &process->files);
         if (INFP_MAKE_ROOM(reader->waiting, reader->n_waiting, reader->cap_waiting, 64))
                 reader->waiting[reader->n_waiting++] = *frame;
 }
@@ -343,11 +268,11 @@ static void name_waiting(struct shared *shared, struct reader *reader)
         for (unsigned i = 0; i < reader->n_processes && reader->n_waiting; i++) {
                 struct process *process = &reader->processes[i];
 
-                open_files(shared, process, NULL);
-                if (process->perf_map >= 0)
-                        infp_jit_symbols_read_perf_map(process->symbols, process->perf_map, NULL);
-                if (process->jitdump >= 0)
-                        infp_jit_symbols_read_jitdump(process->symbols, process->jitdump, NULL);
+                infp_jit_files_open(shared->root_fd, process->pid, NULL, &process->files);
+                if (process->files.perf_map >= 0)
+                        infp_jit_symbols_read_perf_map(process->symbols, process->files.perf_map, NULL);
+                if (process->files.jitdump >= 0)
+                        infp_jit_symbols_read_jitdump(process->symbols, process->files.jitdump, NULL);
         }
         for (size_t i = 0; i < reader->n_waiting; i++) {
                 const struct frame *frame = &reader->waiting[i];

@@ -251,9 +251,8 @@ static bool is_gone(ssize_t n)
         return n == -ESRCH || n == -ENOENT;
 }
 
-/* The pages up to cap bytes that can be read: the kernel copies whole pieces only. By the thread itself: the process's first one may
- * have ended, and has no memory then. */
-static ssize_t read_stack(int32_t tid, uint64_t from, uint8_t *stack, uint32_t cap)
+/* By the thread itself: the process's first one may have ended, and has no memory then. The kernel copies whole pieces only. */
+ssize_t infp_wall_read_stack(int32_t tid, uint64_t from, uint8_t *stack, uint32_t cap)
 {
         const struct iovec local = { stack, cap };
         struct iovec remote[MAX_PIECES];
@@ -386,7 +385,7 @@ static uint32_t copy_stack(int proc_fd, struct infp_wall_thread *thread, const s
         if (!stack || !moment->has_registers || moment->letter == 'R')
                 return 0;
         cap = thread->stack_bytes < cap ? thread->stack_bytes : cap;
-        n = read_stack(thread->tid, moment->registers[INFP_RSP], stack, cap);
+        n = infp_wall_read_stack(thread->tid, moment->registers[INFP_RSP], stack, cap);
         if (n == -EPERM || n == -EACCES || n == -ENOSYS) {
                 const ssize_t by_file = read_memory_file(proc_fd, thread->tid, moment->registers[INFP_RSP], stack, cap);
 

@@ -83,6 +83,9 @@ enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int 
                                            uint8_t *stack, uint32_t cap, uint32_t *ret_size,
                                            struct infp_wall_refused *refused);
 
+/* The pages from an address on that can be read, up to cap bytes: how many bytes, or a negative errno. */
+ssize_t infp_wall_read_stack(int32_t tid, uint64_t from, uint8_t *stack, uint32_t cap);
+
 /* "sys_futex": the frame of its system call; "" when that is not told. */
 void infp_wall_call_name(const struct infp_wall_moment *moment, char *ret, size_t cap);
 /* "sleeping in futex". */

@@ -1,0 +1,173 @@
+#include "sampler/stopped/stop.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+
+#include "base/thread.h"
+#include "base/time.h"
+
+/* One after the other, in a thread of their own. */
+struct work {
+        const struct infp_stop_each *each;
+        unsigned next;
+        bool is_stuck; /* the thread before `next` was not let go: only the end of this thread does */
+};
+
+enum { TRACER_STACK = 256 << 10 };
+
+#ifdef __x86_64__
+static const struct {
+        unsigned dwarf;
+        size_t offset;
+} places[] = {
+#define PLACE(name, member)                                            \
+        {                                                              \
+                INFP_##name, offsetof(struct user_regs_struct, member) \
+        }
+        PLACE(RAX, rax), PLACE(RDX, rdx), PLACE(RCX, rcx), PLACE(RBX, rbx), PLACE(RSI, rsi), PLACE(RDI, rdi),
+        PLACE(RBP, rbp), PLACE(RSP, rsp), PLACE(R8, r8),   PLACE(R9, r9),   PLACE(R10, r10), PLACE(R11, r11),
+        PLACE(R12, r12), PLACE(R13, r13), PLACE(R14, r14), PLACE(R15, r15), PLACE(RIP, rip),
+#undef PLACE
+};
+
+enum { CODE_64BIT = 0x33 }; /* its segment */
+
+static enum infp_stop_result read_registers(struct infp_stopped *stopped)
+{
+        struct user_regs_struct all;
+        struct iovec vector = { &all, sizeof(all) };
+
+        if (ptrace(PTRACE_GETREGSET, stopped->tid, (void *) (uintptr_t) NT_PRSTATUS, &vector) < 0) {
+                stopped->error = errno;
+                return errno == ESRCH ? INFP_STOP_GONE : INFP_STOP_FAILED;
+        }
+        if (vector.iov_len != sizeof(all) || all.cs != CODE_64BIT)
+                return INFP_STOP_OTHER_CODE;
+        for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+                memcpy(&stopped->registers[places[i].dwarf], (const char *) &all + places[i].offset, sizeof(uint64_t));
+        stopped->fs_base = all.fs_base;
+        return INFP_STOP_STOPPED;
+}
+#else /* the unwinder knows no other machine */
+static enum infp_stop_result read_registers(struct infp_stopped *stopped)
+{
+        (void) stopped;
+        return INFP_STOP_OTHER_CODE;
+}
+#endif
+
+/* Waits for its next stop: the kernel sends SIGCHLD, which all threads block, at each. 0: a status was taken. */
+static int wait_for(pid_t tid, uint64_t deadline_ns, int *ret_status)
+{
+        sigset_t child;
+
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        for (;;) {
+                const pid_t got = waitpid(tid, ret_status, __WALL | WNOHANG);
+                const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+                struct timespec left;
+
+                if (got == tid)
+                        return 0;
+                if (got < 0 && errno != EINTR)
+                        return -errno;
+                if (now >= deadline_ns)
+                        return -ETIMEDOUT;
+                left = (struct timespec){ .tv_sec = (time_t) ((deadline_ns - now) / INFP_NS_PER_S),
+                                          .tv_nsec = (long) ((deadline_ns - now) % INFP_NS_PER_S) };
+                sigtimedwait(&child, NULL, &left);
+        }
+}
+
+/* What it stopped for. A signal that was on its way to it is what it goes on with. */
+static int signal_of(int status)
+{
+        return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+}
+
+/* False: it is not traced any more, or only the end of this thread lets it go. */
+static bool stop(const struct infp_stop_each *each, struct infp_stopped *stopped, int *ret_signal, bool *ret_is_stuck)
+{
+        const uint64_t deadline = infp_clock_ns(CLOCK_MONOTONIC) + each->patience_ms * INFP_NS_PER_MS;
+        int status, r;
+
+        if (ptrace(PTRACE_SEIZE, stopped->tid, NULL, NULL) < 0) {
+                stopped->error = errno;
+                stopped->result = errno == ESRCH                      ? INFP_STOP_GONE
+                                  : errno == EPERM || errno == EACCES ? INFP_STOP_DENIED
+                                                                      : INFP_STOP_FAILED;
+                return false;
+        }
+        r = ptrace(PTRACE_INTERRUPT, stopped->tid, NULL, NULL) < 0 ? -errno : 0;
+        if (r == 0 || r == -ESRCH) /* it may be about to end */
+                r = wait_for(stopped->tid, deadline, &status);
+        if (r == 0 && WIFSTOPPED(status)) {
+                *ret_signal = signal_of(status);
+                return true;
+        }
+        *ret_is_stuck = r < 0;
+        stopped->error = -r;
+        stopped->result = r == -ETIMEDOUT ? INFP_STOP_LATE : INFP_STOP_GONE;
+        return false;
+}
+
+/* False: it was killed, and is still ours. */
+static bool let_go(const struct infp_stopped *stopped, int signal)
+{
+        return ptrace(PTRACE_DETACH, stopped->tid, NULL, (void *) (intptr_t) signal) == 0;
+}
+
+static void *trace(void *context)
+{
+        struct work *work = context;
+        const struct infp_stop_each *each = work->each;
+
+        while (work->next < each->n && !work->is_stuck) {
+                const unsigned index = work->next++;
+                struct infp_stopped stopped = { .pid = each->pid, .tid = each->tids[index] };
+                const uint64_t begin = infp_clock_ns(CLOCK_MONOTONIC);
+                int signal = 0;
+
+                if (stop(each, &stopped, &signal, &work->is_stuck)) {
+                        stopped.result = read_registers(&stopped);
+                        if (stopped.result == INFP_STOP_STOPPED)
+                                each->run(each->context, index, &stopped);
+                        work->is_stuck = !let_go(&stopped, signal);
+                        stopped.stopped_ns = infp_clock_ns(CLOCK_MONOTONIC) - begin;
+                }
+                each->done(each->context, index, &stopped);
+        }
+        return NULL;
+}
+
+/* A thread that does not stop in time, or that took another thread's number by exec, is ours until our thread ends: then another one
+ * goes on. To keep it would be worse: an exec of its process would wait for it, and we for the exec. */
+int infp_stop_each(const struct infp_stop_each *each)
+{
+        struct work work = { .each = each };
+        sigset_t child, before;
+        int r = 0;
+
+        signal(SIGCHLD, SIG_DFL); /* ignored, it would not be sent */
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        pthread_sigmask(SIG_BLOCK, &child, &before);
+        while (work.next < each->n && r == 0) {
+                pthread_t thread;
+
+                work.is_stuck = false;
+                r = infp_thread_start(&thread, "infprof-stop", TRACER_STACK, trace, &work);
+                if (r == 0)
+                        pthread_join(thread, NULL);
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return r;
+}
