@@ -250,21 +250,29 @@ static void add_port(struct infp_record_options *ret)
         ret->settings[n + 1] = (struct infp_setting){ NULL, NULL };
 }
 
-static int read_target(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
+int infp_name_and_port_read(const struct infp_arguments *arguments, struct infp_follow_options *ret,
+                            struct infp_err *err)
 {
         const char *port_text = infp_argument(arguments, "port");
         uint64_t port = 0;
-        unsigned n;
 
-        INFP_TRY(read_pids(arguments, ret, err));
-        ret->follow.name = infp_argument(arguments, "name");
-        if (ret->follow.name && !ret->follow.name[0])
+        ret->name = infp_argument(arguments, "name");
+        if (ret->name && !ret->name[0])
                 return infp_fail(err, -EINVAL, "--name: the expression is empty; it would mean every process");
         if (port_text && (infp_parse_u64(port_text, strlen(port_text), &port) < 0 || port == 0 || port > 65535))
                 return infp_fail(err, -EINVAL, "--port %s: a TCP port is from 1 to 65535", port_text);
-        ret->follow.port = (unsigned) port;
+        ret->port = (unsigned) port;
+        return 0;
+}
+
+static int read_target(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
+{
+        unsigned n;
+
+        INFP_TRY(read_pids(arguments, ret, err));
+        INFP_TRY(infp_name_and_port_read(arguments, &ret->follow, err));
         ret->command = arguments->n_rest ? arguments->rest : NULL;
-        n = (ret->follow.n_pids > 0) + (ret->follow.name != NULL) + (port > 0) + (ret->command != NULL);
+        n = (ret->follow.n_pids > 0) + (ret->follow.name != NULL) + (ret->follow.port > 0) + (ret->command != NULL);
         if (n > 1)
                 return infp_fail(err, -EINVAL,
                                  "only one of --pid, --name, --port and a command can be recorded at once");

@@ -12,6 +12,10 @@ extern const struct infp_option infp_record_option_table[];
 int infp_record_options_read(const struct infp_arguments *arguments, struct infp_record_options *ret,
                              struct infp_err *err);
 
+/* --name and --port, of verbs that find running processes. 0, or -EINVAL with a sentence. */
+int infp_name_and_port_read(const struct infp_arguments *arguments, struct infp_follow_options *ret,
+                            struct infp_err *err);
+
 /* Options of sources, shared by record, snapshot and doctor: they become settings of the environment. */
 // clang-format off
 #define INFP_SOURCE_OPTIONS                                                                                                          \

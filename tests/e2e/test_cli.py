@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-VERBS = "doctor export finish flamegraph import load mark metrics plot query record recover report runs snapshot symbolize tables".split()
+VERBS = "backtrace doctor export finish flamegraph import load mark metrics plot query record recover report runs snapshot symbolize tables".split()
 
 
 def call(infprof, *words, **options):
@@ -49,6 +49,13 @@ def runs(infprof, tmp_path_factory):
         done = call(infprof, "record", "-t", "100ms", "-o", directory, "--", *command)
         assert done.returncode == 0, done.stderr
     return directory
+
+
+@pytest.fixture
+def sleeper():
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process
+        process.kill()
 
 
 def words_of(text):
@@ -148,6 +155,8 @@ def test_json_and_output_of_every_verb(infprof, request, tmp_path, verb):
         request.getfixturevalue("live")
     elif verb in ("flamegraph", "symbolize"):
         words = ["-r", request.getfixturevalue("stacks")]
+    elif verb == "backtrace":
+        words = [request.getfixturevalue("sleeper").pid]
     elif verb not in ("doctor", "metrics", "snapshot"):
         words += ["-r", request.getfixturevalue("runs")]
 

@@ -1,0 +1,225 @@
+/* The interpreter of one process: its threads, their frames, and the code that these run. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/backtrace/parts.h"
+#include "base/mem.h"
+
+enum {
+        MOST_CODES = 65536,
+        TRIES = 5,            /* of a running thread */
+        GLIBC_NUMBER = 0x2d0, /* of struct pthread: the thread's number; x86-64, all versions since 2.10 */
+};
+
+int infp_backtrace_python_open(struct infp_backtraces *b, pid_t pid, pid_t tid, struct infp_backtrace_python *ret,
+                               struct infp_err *err)
+{
+        int r;
+
+        *ret = (struct infp_backtrace_python){ .b = b, .tid = tid, .memory = infp_python_process_memory(tid) };
+        r = infp_python_find(b->env.root_fd, pid, &ret->found, err);
+        if (r < 0)
+                return r;
+        ret->scratch = malloc(sizeof(*ret->scratch));
+        ret->threads = malloc(INFP_BACKTRACE_THREADS * sizeof(*ret->threads)); /* untouched memory costs nothing */
+        if (!ret->scratch || !ret->threads) {
+                infp_backtrace_python_done(ret);
+                return infp_fail(err, -ENOMEM, "no memory for the Python threads of process %d", (int) pid);
+        }
+        infp_backtrace_python_list(ret);
+        return 0;
+}
+
+void infp_backtrace_python_done(struct infp_backtrace_python *python)
+{
+        for (uint32_t i = 0; i < python->n_codes; i++)
+                free(python->codes[i].code);
+        free(python->codes);
+        free(python->threads);
+        free(python->scratch);
+        infp_map_done(&python->by_pthread);
+        infp_map_done(&python->by_code);
+        *python = (struct infp_backtrace_python){ 0 };
+}
+
+void infp_backtrace_python_list(struct infp_backtrace_python *python)
+{
+        infp_map_done(&python->by_pthread);
+        python->n_threads = infp_python_threads(&python->found.layout, &python->memory, python->found.runtime,
+                                                python->threads, INFP_BACKTRACE_THREADS, &python->is_whole);
+        for (uint32_t i = python->n_threads; i-- > 0;) /* the first of several is the one that lives */
+                infp_map_put(&python->by_pthread, python->threads[i].pthread, i);
+}
+
+static bool read_word(const struct infp_backtrace_python *python, uint64_t address, uint64_t *ret)
+{
+        return python->memory.read(python->memory.context, address, ret, sizeof(*ret)) == 0;
+}
+
+/* The thread state of a thread that stands still. One that began since the list was made is in a newer one. */
+static const struct infp_python_thread *find(struct infp_backtrace_python *python, uint64_t pthread)
+{
+        for (unsigned try = 0; try < 2; try++) {
+                const uint64_t *at = infp_map_get(&python->by_pthread, pthread);
+                const struct infp_python_thread *thread = at ? &python->threads[*at] : NULL;
+                uint64_t now;
+
+                if (thread && read_word(python, thread->state + python->found.layout.thread_pthread, &now) &&
+                    now == pthread && read_word(python, thread->state + python->found.layout.thread_interp, &now) &&
+                    now == thread->interpreter)
+                        return thread;
+                if (!thread && try)
+                        return NULL;
+                infp_backtrace_python_list(python);
+        }
+        return NULL;
+}
+
+/* What stays of a code object. */
+static bool keep_code(struct infp_backtrace_python *python, struct infp_backtrace_code *ret)
+{
+        const size_t size = offsetof(struct infp_python_code, line_table) + python->scratch->line_table_size;
+
+        ret->func = infp_backtrace_text(python->b, python->scratch->function);
+        ret->file = infp_backtrace_text(python->b, python->scratch->file);
+        ret->code = malloc(size);
+        if (ret->code)
+                memcpy(ret->code, python->scratch, size);
+        return ret->code != NULL;
+}
+
+/* The number of a code object; UINT32_MAX: it cannot be read. */
+static uint32_t code_of(struct infp_backtrace_python *python, uint64_t address)
+{
+        const uint64_t *known = infp_map_get(&python->by_code, address);
+
+        if (known)
+                return (uint32_t) *known;
+        if (python->n_codes >= MOST_CODES || !INFP_MAKE_ROOM(python->codes, python->n_codes, python->cap_codes, 64) ||
+            infp_python_code_read(&python->found.layout, &python->memory, python->found.code_type, address,
+                                  python->scratch) < 0 ||
+            !keep_code(python, &python->codes[python->n_codes]))
+                return UINT32_MAX;
+        if (infp_map_put(&python->by_code, address, python->n_codes) < 0) {
+                free(python->codes[python->n_codes].code);
+                return UINT32_MAX;
+        }
+        return python->n_codes++;
+}
+
+static void read_codes(struct infp_backtrace_python *python, struct infp_backtrace_walked *walked)
+{
+        for (uint32_t i = 0; i < walked->n; i++) {
+                walked->codes[i] = walked->frames[i].code ? code_of(python, walked->frames[i].code) : UINT32_MAX;
+                if (walked->frames[i].code && walked->codes[i] == UINT32_MAX && walked->end == INFP_PYTHON_WHOLE)
+                        walked->end = INFP_PYTHON_TORN;
+        }
+}
+
+static void walk(const struct infp_backtrace_python *python, struct infp_backtrace_walked *walked)
+{
+        walked->n = infp_python_walk(&python->found.layout, &python->memory, walked->thread->state, walked->frames,
+                                     INFP_BACKTRACE_FRAMES, &walked->end);
+}
+
+void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t pthread,
+                                struct infp_backtrace_walked *ret)
+{
+        ret->thread = find(python, pthread);
+        ret->n = 0;
+        ret->end = INFP_PYTHON_WHOLE;
+        if (!ret->thread)
+                return;
+        walk(python, ret);
+        ret->holds_gil = infp_backtrace_python_holder(python, ret->thread) == ret->thread->state;
+        read_codes(python, ret);
+}
+
+/* The same frames, whatever instructions they have come to. */
+static bool is_same(const struct infp_backtrace_walked *walked, const struct infp_python_frame *frames, uint32_t n)
+{
+        if (walked->n != n)
+                return false;
+        for (uint32_t i = 0; i < n; i++)
+                if (walked->frames[i].address != frames[i].address || walked->frames[i].code != frames[i].code ||
+                    (i && walked->frames[i].instruction != frames[i].instruction))
+                        return false;
+        return true;
+}
+
+bool infp_backtrace_python_walk_running(struct infp_backtrace_python *python, const struct infp_python_thread *thread,
+                                        struct infp_backtrace_walked *ret)
+{
+        infp_autofree struct infp_python_frame *before = malloc(sizeof(ret->frames));
+        bool is_sure = false;
+
+        ret->thread = thread;
+        walk(python, ret);
+        for (unsigned try = 0; before && try < TRIES && !is_sure; try++) {
+                const uint32_t n = ret->n;
+
+                read_codes(python, ret); /* between the two, so that they are of frames that are there */
+                memcpy(before, ret->frames, n * sizeof(*before));
+                walk(python, ret);
+                is_sure = ret->end == INFP_PYTHON_WHOLE && is_same(ret, before, n);
+        }
+        ret->holds_gil = infp_backtrace_python_holder(python, thread) == thread->state;
+        read_codes(python, ret);
+        if (!is_sure && ret->end == INFP_PYTHON_WHOLE)
+                ret->end = INFP_PYTHON_TORN;
+        return is_sure && ret->end == INFP_PYTHON_WHOLE;
+}
+
+int32_t infp_backtrace_python_number(const struct infp_backtrace_python *python,
+                                     const struct infp_python_thread *thread)
+{
+        int32_t number = 0;
+
+        if (thread->native_id)
+                return (int32_t) thread->native_id;
+        if (python->memory.read(python->memory.context, thread->pthread + GLIBC_NUMBER, &number, sizeof(number)) < 0)
+                return 0;
+        return number;
+}
+
+uint64_t infp_backtrace_python_holder(const struct infp_backtrace_python *python,
+                                      const struct infp_python_thread *thread)
+{
+        const struct infp_python_layout *layout = &python->found.layout;
+        uint64_t gil = 0, holder = 0;
+        uint32_t is_locked = 0;
+
+        if (layout->runtime_gil_holder != INFP_PYTHON_ABSENT) {
+                if (!read_word(python, python->found.runtime + layout->runtime_gil_holder, &holder) ||
+                    python->memory.read(python->memory.context, python->found.runtime + layout->runtime_gil_locked,
+                                        &is_locked, sizeof(is_locked)) < 0)
+                        return 0;
+        } else if (layout->interp_gil != INFP_PYTHON_ABSENT) {
+                if (!read_word(python, thread->interpreter + layout->interp_gil, &gil) || !gil ||
+                    !read_word(python, gil + layout->gil_holder, &holder) ||
+                    python->memory.read(python->memory.context, gil + layout->gil_locked, &is_locked,
+                                        sizeof(is_locked)) < 0)
+                        return 0;
+        }
+        return is_locked == 1 ? holder : 0;
+}
+
+bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, const struct infp_backtrace_walked *walked,
+                                 uint32_t i, struct infp_backtrace_frame *ret)
+{
+        const struct infp_python_frame *frame = &walked->frames[i];
+        const struct infp_backtrace_code *code;
+
+        *ret = (struct infp_backtrace_frame){ .kind = INFP_BACKTRACE_PYTHON };
+        if (!frame->code)
+                return false;
+        if (walked->codes[i] == UINT32_MAX)
+                return true;
+        code = &python->codes[walked->codes[i]];
+        ret->func = code->func;
+        ret->file = code->file;
+        ret->lineno = infp_python_code_line(&python->found.layout, code->code, frame->instruction);
+        return true;
+}

@@ -1,0 +1,78 @@
+/* What every thread of some processes does at this moment: as text for people, and as JSON. Made by app/backtrace. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "view/format.h"
+
+enum infp_backtrace_kind { INFP_BACKTRACE_PYTHON, INFP_BACKTRACE_NATIVE, INFP_BACKTRACE_KERNEL, INFP_BACKTRACE_JIT };
+
+/* Texts are borrowed; NULL: not known. */
+struct infp_backtrace_frame {
+        const char *func, *file; /* file: of the source */
+        const char *object;      /* of a native frame: the mapped file */
+        uint64_t address;        /* of a native frame: in the object, of one without it in the process */
+        int64_t lineno;          /* 0: not known */
+        enum infp_backtrace_kind kind;
+        bool is_inlined; /* into the next frame */
+        bool is_guessed; /* it, or a frame between, was found by guessing */
+};
+
+/* What a thread's frames are. */
+enum infp_backtrace_stack {
+        INFP_BACKTRACE_NONE,         /* none could be read: why says so */
+        INFP_BACKTRACE_NATIVE_ALONE, /* it runs no Python, or only native frames were asked for */
+        INFP_BACKTRACE_PYTHON_ALONE,
+        INFP_BACKTRACE_MERGED,
+        INFP_BACKTRACE_UNMERGED, /* both were read and do not fit */
+        INFP_BACKTRACE_TORN,     /* of Python's frames, not all could be read */
+        INFP_BACKTRACE_STACKS,
+};
+
+struct infp_backtrace_thread {
+        int32_t tid;
+        const char *name;
+        char state; /* as in /proc/PID/stat; 0: not known */
+        enum infp_backtrace_stack stack;
+        bool is_truncated; /* outer frames are missing */
+        bool was_stopped;
+        bool has_python, holds_gil;
+        int64_t interpreter;                          /* of has_python */
+        double stop_us;                               /* of was_stopped */
+        const char *why;                              /* of what is missing; NULL: nothing is */
+        struct infp_backtrace_frame *frames, *native; /* innermost first; native: where frames are Python's alone */
+        uint32_t n_frames, n_native;
+};
+
+struct infp_backtrace_gil {
+        int64_t interpreter;
+        int32_t tid;             /* of the holder; 0: nobody holds it, or it is not known who */
+        bool is_held, is_absent; /* is_absent: a free-threaded build */
+};
+
+struct infp_backtrace_process {
+        int32_t pid;
+        const char *command; /* its secrets masked */
+        const char *python;  /* "3.11.2"; NULL: it runs none that is known */
+        const char *problem; /* what could not be read of the whole process */
+        struct infp_backtrace_gil *gils;
+        unsigned n_gils;
+        struct infp_backtrace_thread *threads;
+        unsigned n_threads;
+};
+
+struct infp_backtrace {
+        struct infp_backtrace_process *processes;
+        unsigned n_processes;
+        bool is_no_block;
+        double start_ms, cpu_ms; /* CPU time until the first thread was stopped; of all */
+};
+
+/* An array of an object a thread. */
+void infp_backtrace_put_json(struct infp_json *json, const struct infp_backtrace *backtrace);
+void infp_backtrace_put_text(struct infp_out *out, const struct infp_backtrace *backtrace);
+
+const char *infp_backtrace_kind_name(enum infp_backtrace_kind kind);    /* "Python", "Native", "Kernel", "JIT" */
+const char *infp_backtrace_stack_name(enum infp_backtrace_stack stack); /* "merged" ... */

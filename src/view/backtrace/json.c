@@ -1,0 +1,88 @@
+#include "view/backtrace/backtrace.h"
+
+const char *infp_backtrace_kind_name(enum infp_backtrace_kind kind)
+{
+        static const char *const names[] = { "Python", "Native", "Kernel", "JIT" };
+
+        return names[kind];
+}
+
+const char *infp_backtrace_stack_name(enum infp_backtrace_stack stack)
+{
+        static const char *const names[INFP_BACKTRACE_STACKS] = { "none",   "native",   "python",
+                                                                  "merged", "unmerged", "torn" };
+
+        return names[stack];
+}
+
+static void put_line(struct infp_json *json, const struct infp_backtrace_frame *frame)
+{
+        if (frame->lineno)
+                infp_json_member_i64(json, "lineno", frame->lineno);
+        else {
+                infp_json_key(json, "lineno");
+                infp_json_null(json);
+        }
+}
+
+static void put_frames(struct infp_json *json, const char *key, const struct infp_backtrace_frame *frames, uint32_t n)
+{
+        infp_json_key(json, key);
+        infp_json_array(json);
+        for (uint32_t i = 0; i < n; i++) {
+                infp_json_object(json);
+                infp_json_member_str(json, "func", frames[i].func);
+                infp_json_member_str(json, "file", frames[i].file);
+                put_line(json, &frames[i]);
+                infp_json_member_i64(json, "depth", i);
+                infp_json_member_str(json, "frame_type", infp_backtrace_kind_name(frames[i].kind));
+                if (frames[i].kind != INFP_BACKTRACE_PYTHON) {
+                        infp_json_member_str(json, "object", frames[i].object);
+                        if (frames[i].address)
+                                infp_json_member_u64(json, "address", frames[i].address);
+                        if (frames[i].is_inlined)
+                                infp_json_member_bool(json, "inlined", true);
+                        if (frames[i].is_guessed)
+                                infp_json_member_bool(json, "guessed", true);
+                }
+                infp_json_object_end(json);
+        }
+        infp_json_array_end(json);
+}
+
+static void put_thread(struct infp_json *json, const struct infp_backtrace_process *process,
+                       const struct infp_backtrace_thread *thread)
+{
+        const char state[] = { thread->state, 0 };
+
+        infp_json_object(json);
+        infp_json_member_i64(json, "pid", process->pid);
+        infp_json_member_i64(json, "tid", thread->tid);
+        infp_json_member_str(json, "name", thread->name);
+        infp_json_member_str(json, "state", *state ? state : NULL);
+        infp_json_member_str(json, "command", process->command);
+        infp_json_member_str(json, "python", process->python);
+        infp_json_member_str(json, "problem", process->problem);
+        infp_json_member_str(json, "stack", infp_backtrace_stack_name(thread->stack));
+        infp_json_member_bool(json, "truncated", thread->is_truncated);
+        infp_json_member_str(json, "why", thread->why);
+        if (thread->has_python) {
+                infp_json_member_i64(json, "interpreter", thread->interpreter);
+                infp_json_member_bool(json, "holds_gil", thread->holds_gil);
+        }
+        if (thread->was_stopped)
+                infp_json_member_f64(json, "stop_us", thread->stop_us);
+        put_frames(json, "frames", thread->frames, thread->n_frames);
+        if (thread->n_native)
+                put_frames(json, "native_frames", thread->native, thread->n_native);
+        infp_json_object_end(json);
+}
+
+void infp_backtrace_put_json(struct infp_json *json, const struct infp_backtrace *backtrace)
+{
+        infp_json_array(json);
+        for (unsigned i = 0; i < backtrace->n_processes; i++)
+                for (unsigned k = 0; k < backtrace->processes[i].n_threads; k++)
+                        put_thread(json, &backtrace->processes[i], &backtrace->processes[i].threads[k]);
+        infp_json_array_end(json);
+}

@@ -1,0 +1,214 @@
+"""infprof backtrace of Python programs: frames as faulthandler says them, on each version that is here; merged with native ones."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from program import run
+from pythons import PYTHONS
+from waiting import wait_for
+
+HERE = pathlib.Path(__file__).resolve().parent
+SLEEPS = {"23", "35", "230", "270"}  # select, nanosleep, clock_nanosleep, pselect6
+TRUTH = HERE.parents[2] / "shared" / "truth"
+
+
+@pytest.fixture
+def start():
+    started = []
+
+    def begin(*words, env=None):
+        process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
+        started.append(process)
+        process.first_line = process.stdout.readline()
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def parked(start, tmp_path):
+    def begin(name, *words):
+        program, environment = PYTHONS[name]
+        process = start(*program, HERE / "python_parked.py", tmp_path / "said", *words, env=environment)
+        process.said = tmp_path / "said"
+        process.n_threads = int(process.first_line)
+        wait_for(lambda: pathlib.Path(f"/proc/{process.pid}/syscall").read_text().split()[0] in SLEEPS, "the sleep of the first thread")
+        return process
+
+    return begin
+
+
+def backtrace(infprof, *words):
+    done = run([infprof, "backtrace", "--json", *words])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def by_faulthandler(process):
+    """The stacks of all threads, innermost frame first: (file, line, function)."""
+    process.send_signal(signal.SIGUSR1)
+
+    def said():
+        parts = re.split(r"^(?:Current thread|Thread) 0x.*\n", process.said.read_text(), flags=re.M)[1:]
+        stacks = [tuple((file, int(line), function) for file, line, function in re.findall(r'  File "(.*)", line (\d+) in (.*)', part))
+                  for part in parts]
+        return sorted(stacks) if len(stacks) == process.n_threads and all(stacks) else None
+
+    return wait_for(said, "faulthandler's answer")
+
+
+def python_frames(thread):
+    """As faulthandler would say them: functions without what they stand in."""
+    return tuple((frame["file"], frame["lineno"], frame["func"].rsplit(".", 1)[-1])
+                 for frame in thread["frames"] if frame["frame_type"] == "Python")
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_frames_are_those_of_faulthandler(infprof, parked, name):
+    process = parked(name)
+    wanted = by_faulthandler(process)
+    for options, kinds in (([], {"merged"}), (["--python-only"], {"python"}), (["--no-block"], {"python"})):
+        threads = backtrace(infprof, process.pid, *options)
+        assert {thread["stack"] for thread in threads} == kinds, options
+        assert not any(thread["truncated"] or thread["why"] for thread in threads), options
+        assert sorted(python_frames(thread) for thread in threads) == wanted, options
+        assert not any(thread["holds_gil"] for thread in threads)
+        assert all(("stop_us" in thread) == (options != ["--no-block"]) for thread in threads)
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_c_that_calls_python(infprof, parked, name):
+    """libc's qsort, between the Python function that called it and the one that it calls."""
+    process = parked(name)
+    names = [[frame["func"].rsplit(".", 1)[-1] for frame in thread["frames"]] for thread in backtrace(infprof, process.pid)]
+    found = [stack for stack in names if "by_callback" in stack]
+    assert len(found) == 1
+    stack = found[0]
+    at = [stack.index("park"), stack.index("<lambda>"), stack.index("ffi_call") if "ffi_call" in stack else stack.index("by_callback") - 1,
+          stack.index("by_callback")]
+    assert at == sorted(at)
+    between = stack[stack.index("<lambda>") + 1:stack.index("by_callback")]
+    assert any("qsort" in name or "msort" in name for name in between), between
+
+
+def test_only_one_kind(infprof, parked):
+    process = parked("system")
+    for thread in backtrace(infprof, process.pid, "--native-only"):
+        assert thread["stack"] == "native" and {frame["frame_type"] for frame in thread["frames"]} == {"Native"}
+    for thread in backtrace(infprof, process.pid, "--python-only"):
+        assert {frame["frame_type"] for frame in thread["frames"]} == {"Python"}
+
+
+def test_no_block_on_a_program_without_python(infprof, start):
+    process = start("sh", "-c", "echo; exec sleep 1000")
+    done = run([infprof, "backtrace", "--no-block", process.pid])
+    assert done.returncode == 1 and "runs no Python" in done.stderr
+
+
+def test_who_holds_the_gil(infprof, start):
+    code = ("import threading, time\ndef work():\n    while True: pass\ndef wait():\n    time.sleep(1000)\n"
+            "for target in (work, wait, wait): threading.Thread(target=target, daemon=True).start()\nprint('ready', flush=True)\nwait()")
+    process = start("/usr/bin/python3", "-c", code)
+    holders = set()
+    for _ in range(20):
+        threads = backtrace(infprof, process.pid)
+        assert sum(thread["holds_gil"] for thread in threads) <= 1
+        holders |= {frame["func"] for thread in threads if thread["holds_gil"] for frame in thread["frames"] if frame["frame_type"] == "Python"}
+    assert "work" in holders and "wait" not in holders
+    assert re.search(r"GIL: held by thread \d+", run([infprof, "backtrace", process.pid]).stdout)
+
+
+@pytest.mark.skipif(not TRUTH.is_dir(), reason=f"{TRUTH} is not there")
+@pytest.mark.parametrize("nest", [1, 10])
+def test_layers_of_mixed(infprof, start, tmp_path, nest):
+    """Python > C > Python > C, nest times: every stack is a beginning of that chain, in one family."""
+    made = subprocess.run(["make", "-s", "-C", TRUTH, f"OUT={tmp_path}", "PYTHON=/usr/bin/python3"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if made.returncode:
+        pytest.skip(f"mixed_ext was not built: {made.stdout[-300:]}")
+    process = subprocess.Popen(["/usr/bin/python3", TRUTH / "mixed.py", "-s", "1000", "-n", str(nest), "-t", "2"],
+                               env={**os.environ, "MIXED_EXT_DIR": str(tmp_path)}, stdout=subprocess.DEVNULL)
+    try:
+        n, deepest = 0, 0
+        end = time.monotonic() + 60
+        while n < 60 and time.monotonic() < end:
+            for thread in backtrace(infprof, process.pid):
+                layers = [name for name in (frame["func"] for frame in reversed(thread["frames"])) if re.fullmatch(r"(py|c|cb|cl)_(30|70)", name or "")]
+                if thread["stack"] == "none" or not layers:
+                    continue
+                n += 1
+                assert thread["stack"] == "merged", thread
+                family = layers[0][-2:]
+                chain = [f"{layer}_{family}" for layer in ("py", "c", "cb")] * nest + [f"cl_{family}"]
+                assert layers == chain[:len(layers)], layers
+                deepest = max(deepest, len(layers))
+        assert n >= 60 and deepest >= 3 * nest
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_2000_threads(infprof, parked):
+    process = parked("system", 2000)
+    threads = backtrace(infprof, process.pid, "--python-only")
+    assert len(threads) == process.n_threads
+    assert sum(thread["stack"] == "python" and "park" in [frame["func"] for frame in thread["frames"]] for thread in threads) == len(threads) - 1
+
+
+def test_kill_of_infprof_on_busy_python(infprof, start):
+    """Its work goes on, and no thread stays stopped, whenever infprof is killed."""
+    rounds = int(os.environ.get("INFPROF_ATTACH_ROUNDS", 100))
+    code = ("import json, sys, threading\nn = 0\ndef work():\n    global n\n    while True:\n        json.loads(json.dumps({'a': [1, 2, 3]}))\n        n += 1\n"
+            "for i in range(4): threading.Thread(target=work, daemon=True).start()\nprint('ready', flush=True)\n"
+            "while True:\n    sys.stdin.readline()\n    print(n, flush=True)")
+    process = subprocess.Popen(["/usr/bin/python3", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def done():
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return int(process.stdout.readline())
+
+    try:
+        assert process.stdout.readline() == "ready\n"
+        before = done()
+        for i in range(rounds):
+            taking = subprocess.Popen([infprof, "backtrace", str(process.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(i * 0.03 / rounds)  # sleep: each moment of it is tried
+            taking.kill()
+            taking.wait()
+            wait_for(lambda: done() > before, "work")
+            before = done()
+        for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+            status = (task / "status").read_text()
+            assert "TracerPid:\t0\n" in status and not re.search(r"State:\s+[tT]", status)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_one_that_becomes_another_python(infprof, tmp_path):
+    """A program that executes itself again and again: each look shows a whole stack, or none with a reason."""
+    code = "import os, sys, threading\nthreading.Thread(target=lambda: None).start()\nos.execv(sys.executable, [sys.executable, *sys.argv])"
+    path = tmp_path / "again.py"
+    path.write_text(code)
+    process = subprocess.Popen([sys.executable, path])
+    try:
+        for _ in range(50):
+            done = run([infprof, "backtrace", "--json", process.pid])
+            assert done.returncode in (0, 1)
+            for thread in json.loads(done.stdout) if done.returncode == 0 else []:
+                assert thread["frames"] or thread["why"]
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
