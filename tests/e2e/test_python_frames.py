@@ -1,4 +1,5 @@
 """Frames of Python read from outside, compared with what faulthandler writes of the same moment, for every interpreter there is."""
+import errno
 import os
 import pathlib
 import re
@@ -11,6 +12,7 @@ import pytest
 
 from namespaces import unshare
 from pythons import PYTHONS
+from refuse import PROCESS_VM_READV, refused
 from waiting import wait_for
 
 PROGRAM = '''\
@@ -237,6 +239,25 @@ def test_deleted_library(tool, start, tmp_path):
     assert f"{int(look(tool, process.pid)[0][1], 16) >> 8:x}" == "3{:02x}{:02x}".format(*map(int, name.split(".")[1:]))
 
 
+def test_embedded(tool, start, tmp_path):
+    """A program at a fixed address that has Python in a library: data of the library lie in the program (copy relocations)."""
+    name = next((name for name in reversed(PYTHONS) if ".pyenv" in PYTHONS[name][0][0]), None)
+    if not name:
+        pytest.skip("no pyenv with a shared library")
+    folder = pathlib.Path(PYTHONS[name][0][0]).parents[1]
+    (tmp_path / "server.c").write_text("#include <Python.h>\nint main(int argc, char **argv) { (void) argc; Py_Initialize(); "
+                                       "return PyCode_Check(Py_None) + PyRun_SimpleString(argv[1]); }\n")
+    short = "python" + ".".join(name.split(".")[:2])
+    subprocess.run(["gcc", "-no-pie", "-fno-pie", "-o", "server", "server.c", f"-I{folder}/include/{short}", f"-L{folder}/lib", f"-Wl,-rpath,{folder}/lib",
+                    f"-l{short}"], cwd=tmp_path, check=True)
+    symbols = subprocess.run(["readelf", "-rW", "server"], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert re.search(r"R_X86_64_COPY.*PyCode_Type", symbols)
+    process = start([str(tmp_path / "server"), WAIT], {"PYTHONHOME": str(folder)})
+    assert waits(tool, process.pid, 1)
+    python, ranges, _ = look(tool, process.pid)
+    assert "libpython" in python[2] and sum(ranges) > 20000
+
+
 def test_live_pid_namespace(tool, start):
     """A process of another pid namespace: our number of it, and its own numbers of threads."""
     words = unshare("--pid", "--fork", "--kill-child", "--mount-proc")
@@ -361,6 +382,16 @@ def test_old_python(tool, start):
     number, text = refusal(tool, process.pid)
     assert number == 95
     assert re.fullmatch(r"/.*/libpython3\.7m?\.so\.1\.0 is Python 3\.7, and frames are read of 3\.8 to 3\.15", text)
+
+
+def test_filter(tool, start):
+    """A container whose filter refuses to read memory of another process."""
+    if "system" not in PYTHONS:
+        pytest.skip("no /usr/bin/python3")
+    process = start(["/usr/bin/python3", "-c", WAIT])
+    done = subprocess.run([tool, str(process.pid)], stdout=subprocess.PIPE, text=True, preexec_fn=refused([PROCESS_VM_READV], errno.EPERM))
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"error\t-1\tcannot read the memory of process {process.pid}: Operation not permitted; "), done.stdout
 
 
 def test_no_right(tool, start):

@@ -40,7 +40,8 @@ struct infp_python_thread {
         uint32_t native_id; /* as the process sees it; 0: not known */
         bool holds_gil;
 };
-/* All thread states of all interpreters, up to max. Returns how many; *ret_is_whole is false when there are more, or when one could
+/* All thread states of all interpreters, up to max: the newest interpreter first, and in it the newest thread. A thread that runs a
+ * subinterpreter has a state in each, whose frames are the callers of those before it. Returns how many; *ret_is_whole is false when there are more, or when one could
  * not be read. */
 uint32_t infp_python_threads(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
                              uint64_t runtime, struct infp_python_thread *ret, uint32_t max, bool *ret_is_whole);
