@@ -109,7 +109,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memory = (struct memory){ exact, size - 1 };
         if (infp_python_layout_of((uint16_t) (0x308 + data[0] % 8), &layout) ||
             infp_python_layout_of_runtime(exact, size - 1, &layout, &version)) {
-                expect(layout.thread_size <= 1024 && layout.frame_size <= 128 && layout.code_size <= 512);
+                expect(layout.thread_size <= INFP_PYTHON_MAX_THREAD && layout.frame_size <= INFP_PYTHON_MAX_FRAME &&
+                       layout.code_size <= INFP_PYTHON_MAX_CODE);
                 use(&layout, &memory);
         }
         free(exact);

@@ -78,8 +78,10 @@ static void test_damaged_offsets(void **state)
                         words[i / 8] = wrong[i % 8];
                         if (!infp_python_layout_of_runtime((const uint8_t *) words, sizeof(words), &l, &found))
                                 continue;
-                        assert_true(l.thread_size <= 1024 && l.frame_size <= 128 && l.code_size <= 512);
-                        assert_true(l.str_state <= 120 && l.str_length <= 120);
+                        assert_true(l.thread_size <= INFP_PYTHON_MAX_THREAD && l.frame_size <= INFP_PYTHON_MAX_FRAME &&
+                                    l.code_size <= INFP_PYTHON_MAX_CODE);
+                        assert_true(l.str_state + 8 <= INFP_PYTHON_MAX_HEAD &&
+                                    l.str_length + 8 <= INFP_PYTHON_MAX_HEAD);
                 }
 }
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MOST_CODE = 512, MOST_HEAD = 128, NO_LINE = -128 };
+enum { NO_LINE = -128 };
 
 static uint64_t word_at(const uint8_t *bytes, unsigned offset)
 {
@@ -73,7 +73,7 @@ static void put_text(const uint8_t *data, unsigned kind, uint64_t length, char *
 static int read_text(const struct infp_python_layout *l, const struct infp_python_memory *memory, uint64_t address,
                      char *ret)
 {
-        uint8_t head[MOST_HEAD], data[4 * INFP_PYTHON_TEXT];
+        uint8_t head[INFP_PYTHON_MAX_HEAD], data[4 * INFP_PYTHON_TEXT];
         const unsigned most = l->str_state > l->str_length ? l->str_state : l->str_length;
         uint64_t length;
         unsigned kind, is_compact, is_ascii;
@@ -136,7 +136,7 @@ int infp_python_code_read(const struct infp_python_layout *layout, const struct 
                           uint64_t type, uint64_t address, struct infp_python_code *ret)
 {
         const struct infp_python_layout *l = layout;
-        uint8_t bytes[MOST_CODE];
+        uint8_t bytes[INFP_PYTHON_MAX_CODE];
         uint64_t name;
         int r;
 

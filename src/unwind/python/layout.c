@@ -2,9 +2,6 @@
 
 #include <string.h>
 
-/* The most that a reader copies at once: what claims to be larger is not believed. */
-enum { MOST_THREAD = 1024, MOST_FRAME = 128, MOST_CODE = 512, MOST_HEAD = 128 };
-
 /* ---- by table: 3.8 to 3.12 ---- */
 
 static const struct infp_python_layout before_11 = {
@@ -181,7 +178,7 @@ static void cover(uint16_t *size, uint16_t member)
 
 static void take_thread(struct debug_offsets *o, const struct words *w, struct infp_python_layout *l)
 {
-        const unsigned most = MOST_THREAD - 8;
+        const unsigned most = INFP_PYTHON_MAX_THREAD - 8;
 
         l->thread_next = take(o, thread_word(w, 0), most);
         l->thread_interp = take(o, thread_word(w, 1), most);
@@ -202,7 +199,7 @@ static void take_thread(struct debug_offsets *o, const struct words *w, struct i
 
 static void take_frame(struct debug_offsets *o, const struct words *w, struct infp_python_layout *l)
 {
-        const unsigned most = MOST_FRAME - 8;
+        const unsigned most = INFP_PYTHON_MAX_FRAME - 8;
 
         l->frame_previous = take(o, w->frame_previous, most);
         l->frame_code = take(o, w->frame_previous + 1, most);
@@ -221,7 +218,7 @@ static void take_frame(struct debug_offsets *o, const struct words *w, struct in
 
 static void take_code(struct debug_offsets *o, const struct words *w, struct infp_python_layout *l)
 {
-        const unsigned most = MOST_CODE - 8;
+        const unsigned most = INFP_PYTHON_MAX_CODE - 8;
         const uint16_t n_arguments = take(o, w->code_file + 5, most);
 
         l->code_file = take(o, w->code_file, most);
@@ -250,7 +247,7 @@ static void take_code(struct debug_offsets *o, const struct words *w, struct inf
 
 static void take_objects(struct debug_offsets *o, const struct words *w, struct infp_python_layout *l)
 {
-        const unsigned most = MOST_HEAD - 24;
+        const unsigned most = INFP_PYTHON_MAX_HEAD - 24;
 
         l->object_type = take(o, w->object_type, most);
         l->bytes_size = take(o, w->bytes_size, most);
@@ -275,7 +272,7 @@ static void take_interpreter(struct debug_offsets *o, const struct words *w, str
         l->interp_next = take(o, INTERP_NEXT, most);
         l->interp_threads = take(o, INTERP_THREADS, most);
         l->interp_gil = take(o, w->interp_gil, most);
-        if (holder < gil || locked < gil || holder - gil > MOST_HEAD || locked - gil > MOST_HEAD)
+        if (holder < gil || locked < gil || holder - gil > INFP_PYTHON_MAX_HEAD || locked - gil > INFP_PYTHON_MAX_HEAD)
                 o->is_bad = true;
         l->gil_holder = (uint16_t) (holder - gil);
         l->gil_locked = (uint16_t) (locked - gil);

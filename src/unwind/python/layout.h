@@ -10,7 +10,16 @@
 
 #define INFP_PYTHON_ABSENT UINT16_MAX /* this version has no such member */
 
-enum infp_python_owner { /* of a frame, as 3.13 numbers it; the layout says where another version differs */
+/* No layout has larger ones, so that readers know how much room they need: thread_size, frame_size, code_size, and the head of a str
+ * or bytes up to its last member. */
+enum {
+        INFP_PYTHON_MAX_THREAD = 1024,
+        INFP_PYTHON_MAX_FRAME = 128,
+        INFP_PYTHON_MAX_CODE = 512,
+        INFP_PYTHON_MAX_HEAD = 128
+};
+
+enum infp_python_owner { /* of a frame; the numbers are those of all versions since 3.11 */
                          INFP_PYTHON_OWNER_THREAD = 0,
                          INFP_PYTHON_OWNER_GENERATOR = 1,
                          INFP_PYTHON_OWNER_FRAME_OBJECT = 2,

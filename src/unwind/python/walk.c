@@ -6,8 +6,6 @@
 enum {
         WINDOW = 8192, /* of the stack of frames, read at once */
         CHUNK = 16384, /* of that stack, as a rule */
-        MOST_THREAD = 1024,
-        MOST_FRAME = 128,
         MOST_INTERPRETERS = 4096,
 };
 
@@ -57,7 +55,7 @@ struct stack {
         struct chunk newest, older;
         uint64_t window_begin, window_end;
         uint8_t window[WINDOW];
-        uint8_t single[MOST_FRAME];
+        uint8_t single[INFP_PYTHON_MAX_FRAME];
 };
 
 static void read_chunk(const struct infp_python_memory *memory, struct chunk *chunk)
@@ -85,7 +83,7 @@ static int read_first(struct stack *s, uint64_t *ret)
 static int begin(struct stack *s, uint64_t *ret_first)
 {
         const struct infp_python_layout *l = s->layout;
-        uint8_t bytes[MOST_THREAD];
+        uint8_t bytes[INFP_PYTHON_MAX_THREAD];
 
         if (s->memory->read(s->memory->context, s->thread, bytes, l->thread_size) < 0)
                 return -EFAULT;
@@ -194,7 +192,7 @@ static void decode(const struct stack *s, uint64_t address, const uint8_t *bytes
 /* Whether the innermost frame still is the one that was read, and runs the same code. Its instruction may be another one. */
 static bool is_still(struct stack *s, uint64_t first, bool is_read, uint64_t code, uint64_t previous)
 {
-        uint8_t now[MOST_FRAME];
+        uint8_t now[INFP_PYTHON_MAX_FRAME];
         uint64_t first_now;
 
         if (read_first(s, &first_now) < 0 || first_now != first)
@@ -286,7 +284,7 @@ static uint64_t holder_in(const struct threads *all, uint64_t runtime, uint64_t 
 static void list_threads(struct threads *all, uint64_t interpreter, int64_t id, uint64_t holder, uint64_t first)
 {
         const struct infp_python_layout *l = all->layout;
-        uint8_t bytes[MOST_THREAD];
+        uint8_t bytes[INFP_PYTHON_MAX_THREAD];
         struct cycle cycle = { 0 };
 
         for (uint64_t at = first; at; at = word_at(bytes, l->thread_next)) {
