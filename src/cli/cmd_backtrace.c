@@ -18,9 +18,10 @@ static const struct infp_option options[] = {
         { 0, "port", "N", "the process that listens on this TCP port", false },
         { 0, "python-only", NULL, "show Python frames alone", false },
         { 0, "native-only", NULL, "show native frames alone", false },
+        { 0, "locals", NULL, "show the values of Python's variables, with secrets masked", false },
         { 0, "no-block", NULL, "stop no thread: show Python frames alone, each stack read until it is the same twice",
           false },
-        { 0, "keep-secrets", NULL, "do not mask keys, tokens and passwords in command lines", false },
+        { 0, "keep-secrets", NULL, "do not mask keys, tokens and passwords", false },
         { 'v', "verbose", NULL, "print on standard error what the stacks cost", false },
         { 0, "json", NULL, "an array of objects, one for each thread", false },
         INFP_OUTPUT_OPTION,
@@ -46,6 +47,7 @@ static int read_options(const struct infp_arguments *arguments, pid_t *pid, stru
                 .python_only = infp_argument_given(arguments, "python-only"),
                 .native_only = infp_argument_given(arguments, "native-only"),
                 .no_block = infp_argument_given(arguments, "no-block"),
+                .locals = infp_argument_given(arguments, "locals"),
                 .keep_secrets = infp_argument_given(arguments, "keep-secrets"),
                 .patience_ms = PATIENCE_MS,
         };
@@ -66,6 +68,9 @@ static int read_options(const struct infp_arguments *arguments, pid_t *pid, stru
                                    : "name a process: PID, --name RE or --port N");
         if (ret->python_only && ret->native_only)
                 return infp_fail(err, -EINVAL, "--python-only or --native-only, not both");
+        if (ret->locals && (ret->native_only || ret->no_block))
+                return infp_fail(err, -EINVAL, "--locals is for Python frames of threads that stand: not with %s",
+                                 ret->no_block ? "--no-block" : "--native-only");
         if (ret->native_only && ret->no_block)
                 return infp_fail(err, -EINVAL, "--no-block reads no native frames: they change too fast");
         return 0;

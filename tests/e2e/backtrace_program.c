@@ -1,5 +1,6 @@
 /* Threads that wait or work in functions of known names, for test_backtrace.py: N threads (argument 1), each outer > middle > inner.
- * Prints "ready" when all are there. Mode "busy" (argument 2): they count, and report each line read from standard input by the sum. */
+ * Prints "ready" when all are there. Mode "busy" (argument 2): they count, and report each line read from standard input by the sum. Mode
+ * "vfork": one more thread waits for its vforked child, which nothing can interrupt. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -40,6 +41,19 @@ static void *start(void *context)
         return NULL;
 }
 
+static void *wait_for_child(void *context)
+{
+        const pid_t parent = getpid();
+
+        (void) context;
+        if (vfork() == 0) {
+                while (getppid() == parent)
+                        usleep(10000);
+                _exit(0);
+        }
+        return NULL;
+}
+
 static void on_signal(int number)
 {
         (void) number;
@@ -61,6 +75,12 @@ int main(int argc, char **argv)
                 pthread_t thread;
 
                 if (pthread_create(&thread, &attributes, start, NULL) != 0)
+                        return 1;
+        }
+        if (argc > 2 && !strcmp(argv[2], "vfork")) {
+                pthread_t thread;
+
+                if (pthread_create(&thread, NULL, wait_for_child, NULL) != 0)
                         return 1;
         }
         while (atomic_load(&n_ready) < n)

@@ -198,6 +198,22 @@ def test_a_traced_process(program, start, infprof):
     assert done.returncode == 1 and f"process {tracer.pid} traces it already" in done.stderr
 
 
+def test_a_thread_that_cannot_be_interrupted(program, start, infprof):
+    """The others are shown, it says why it is not, and it is let go."""
+    process = start(program, 2, "vfork")
+    tid = wait_for(lambda: next((int(task) for task in os.listdir(f"/proc/{process.pid}/task")
+                                 if pathlib.Path(f"/proc/{process.pid}/task/{task}/stat").read_text().rsplit(")", 1)[1].split()[0] == "D"),
+                                None), "the wait for the child")
+    done = run([infprof, "backtrace", "--json", process.pid])
+    assert done.returncode == 0, done.stderr
+    threads = {thread["tid"]: thread for thread in json.loads(done.stdout) if thread["pid"] == process.pid}
+    assert len(threads) == 4
+    assert "did not stop within 200 ms" in threads[tid]["why"] and threads[tid]["state"] == "D" and threads[tid]["stack"] == "none"
+    assert all(thread["stack"] == "native" and thread["frames"] for thread in threads.values() if thread["tid"] != tid)
+    for task in threads:
+        assert "TracerPid:\t0\n" in pathlib.Path(f"/proc/{process.pid}/task/{task}/status").read_text()
+
+
 def test_no_such_process(infprof):
     done = run([infprof, "backtrace", 2 ** 22 + 1])
     assert done.returncode == 1 and f"there is no process {2 ** 22 + 1}" in done.stderr
@@ -264,6 +280,8 @@ def test_programs_that_end_or_exec(infprof, start):
     (["--port", "0"], "a TCP port is from 1 to 65535"),
     (["1", "--python-only", "--native-only"], "not both"),
     (["1", "--no-block", "--native-only"], "--no-block reads no native frames"),
+    (["1", "--locals", "--native-only"], "not with --native-only"),
+    (["1", "--locals", "--no-block"], "not with --no-block"),
 ])
 def test_bad_arguments(infprof, words, message):
     done = run([infprof, "backtrace", *words])

@@ -212,3 +212,35 @@ def test_one_that_becomes_another_python(infprof, tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_locals(infprof, start, name):
+    program, environment = PYTHONS[name]
+    process = start(*program, HERE / "python_locals.py", env=environment)
+    wanted = json.loads(process.first_line)
+    frames = {frame["func"].rsplit(".", 1)[-1]: frame.get("locals", {}) for frame in backtrace(infprof, process.pid, "--locals")[0]["frames"]
+              if frame["frame_type"] == "Python"}
+    assert {key: frames["variables"].get(key) for key in wanted["variables"]} == wanted["variables"]
+    assert "ended" not in frames["variables"]
+    assert {key: frames["inner"].get(key) for key in wanted["inner"]} == wanted["inner"]
+    for text in ("abc", "12345", "hf_abc", "hunter2"):
+        assert text not in json.dumps(frames["variables"])
+    shown = run([infprof, "backtrace", "--locals", "--keep-secrets", process.pid]).stdout
+    assert "  password = 12345\n" in shown and "'password': 'hunter2'" in shown and "  api_key = 'abc'\n" in shown
+    assert process.poll() is None
+
+
+def test_locals_of_torch(infprof, start):
+    code = ("import torch, time\ndef work():\n    plain = torch.zeros(3, 4)\n    deep = torch.zeros(1, 2, 3, 1, 2, 1, 2, dtype=torch.int64)\n"
+            "    none = torch.zeros(0, dtype=torch.bool)\n    one = torch.tensor(1.5, dtype=torch.float64)\n"
+            "    half = torch.zeros(8, 1024, dtype=torch.bfloat16)[:, ::2]\n    weight = torch.nn.Linear(5, 6).weight\n"
+            "    print('ready', flush=True)\n    time.sleep(1000)\nwork()")
+    process = start("/usr/bin/python3", "-c", code)
+    if process.first_line != "ready\n":
+        pytest.skip("/usr/bin/python3 has no torch (Debian: python3-torch)")
+    frame = next(frame for frame in backtrace(infprof, process.pid, "--locals")[0]["frames"] if frame["func"] == "work")
+    assert frame["locals"] == {
+        "plain": "<Tensor (3, 4) torch.float32 cpu>", "deep": "<Tensor (1, 2, 3, 1, 2, 1, 2) torch.int64 cpu>",
+        "none": "<Tensor (0) torch.bool cpu>", "one": "<Tensor () torch.float64 cpu>", "half": "<Tensor (8, 512) torch.bfloat16 cpu>",
+        "weight": "<Parameter (6, 5) torch.float32 cpu>"}

@@ -349,6 +349,9 @@ struct infp_backtraces *infp_backtraces_free(struct infp_backtraces *b)
         for (uint32_t i = 0; i < b->n_objects; i++)
                 infp_close(b->objects[i].fd);
         free(b->objects);
+        for (unsigned i = 0; i < b->n_locals; i++)
+                free(b->locals[i]);
+        free(b->locals);
         infp_stacks_free(b->stacks);
         infp_follow_done(&b->follow);
         infp_env_close(&b->env);

@@ -12,6 +12,7 @@ struct infp_backtrace_options {
         pid_t tid;                     /* this thread alone; 0: all */
         bool python_only, native_only; /* not both */
         bool no_block;                 /* stops nothing: Python frames alone */
+        bool locals;                   /* values of Python's variables; not with no_block */
         bool keep_secrets;
         unsigned patience_ms; /* for a thread to stop */
 };

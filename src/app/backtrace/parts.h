@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "collect/env.h"
 #include "sampler/python/find.h"
+#include "sampler/python/value.h"
 #include "sampler/stacks/stack.h"
 #include "unwind/python/code.h"
 
@@ -55,6 +56,8 @@ struct infp_backtraces {
         struct infp_backtrace_object *objects;
         uint32_t n_objects, cap_objects;
         struct infp_map by_object;
+        struct infp_backtrace_local **locals; /* of all frames that have some */
+        unsigned n_locals;
 };
 
 /* The one copy of a text, which stays until the end. NULL: no memory, or no text. */
@@ -81,6 +84,7 @@ struct infp_backtrace_python {
         struct infp_backtrace_code *codes;
         uint32_t n_codes, cap_codes;
         struct infp_map by_code; /* address of a code object: index of codes */
+        struct infp_python_values values;
         struct infp_python_code *scratch;
 };
 
@@ -89,6 +93,8 @@ struct infp_backtrace_walked {
         const struct infp_python_thread *thread; /* NULL: it runs no Python */
         struct infp_python_frame frames[INFP_BACKTRACE_FRAMES];
         uint32_t codes[INFP_BACKTRACE_FRAMES]; /* of codes; UINT32_MAX: a shim, or it could not be read */
+        struct infp_backtrace_local *locals[INFP_BACKTRACE_FRAMES];
+        unsigned n_locals[INFP_BACKTRACE_FRAMES];
         uint32_t n;
         enum infp_python_end end;
         bool holds_gil;

@@ -22,7 +22,8 @@
 enum {
         UNKNOWN_STACK_BYTES = 64 << 10, /* of a stack whose end is not known: another one than the thread's own */
         MOST_STACK = 64 << 20,
-        TABLES_S = 10, /* for tables of code that is seen for the first time */
+        MOST_WAITS = 50, /* each of patience_ms, in a process */
+        TABLES_S = 10,   /* for tables of code that is seen for the first time */
 };
 
 /* A process while its threads are read. Only one thread touches it at a time. */
@@ -32,6 +33,7 @@ struct taking {
         struct infp_backtrace_raws *raws;
         pid_t *tids;
         uint64_t *pthreads;  /* of the threads by their place in tids; 0: not known */
+        unsigned n_waits;    /* for threads that took long to stop */
         uint64_t main_stack; /* where the stack of the first thread begins; 0: not known */
         bool has_python;
         struct infp_backtrace_python python;
@@ -155,6 +157,17 @@ static void run(void *context, unsigned index, const struct infp_stopped *stoppe
                 copy_stack(t, stopped);
         if (t->has_python)
                 infp_backtrace_python_walk(&t->python, stopped->fs_base, &t->walked);
+}
+
+/* A thread that only waits for a CPU will stop when it gets one. */
+static bool may_wait(void *context, unsigned index)
+{
+        struct taking *t = context;
+        struct infp_backtrace_thread now = { .tid = t->tids[index] };
+
+        meet(t->b, t->process->pid, &now);
+        t->process->threads[index].state = now.state;
+        return now.state && now.state != 'D' && ++t->n_waits <= MOST_WAITS;
 }
 
 /* ---- when it runs again ---- */
@@ -397,6 +410,7 @@ static void done(void *context, unsigned index, const struct infp_stopped *stopp
         struct infp_backtrace_thread *thread = &t->process->threads[index];
 
         thread->stop_us = (double) stopped->stopped_ns / 1e3;
+        thread->wait_us = (double) stopped->waited_ns / 1e3;
         thread->was_stopped = stopped->result == INFP_STOP_STOPPED;
         if (!thread->was_stopped) {
                 explain(t, thread, &t->raws[index], stopped);
@@ -523,6 +537,7 @@ static int take_threads(struct taking *t, struct infp_err *err)
                                              .n = process->n_threads,
                                              .pid = process->pid,
                                              .patience_ms = t->b->options.patience_ms,
+                                             .may_wait = may_wait,
                                              .run = run,
                                              .done = done,
                                              .context = t };

@@ -28,6 +28,9 @@ int infp_backtrace_python_open(struct infp_backtraces *b, pid_t pid, pid_t tid, 
                 infp_backtrace_python_done(ret);
                 return infp_fail(err, -ENOMEM, "no memory for the Python threads of process %d", (int) pid);
         }
+        ret->values = (struct infp_python_values){ .layout = &ret->found.layout,
+                                                   .memory = ret->memory,
+                                                   .keep_secrets = b->options.keep_secrets };
         infp_backtrace_python_list(ret);
         return 0;
 }
@@ -118,6 +121,42 @@ static void read_codes(struct infp_backtrace_python *python, struct infp_backtra
         }
 }
 
+struct locals {
+        struct infp_backtraces *b;
+        struct infp_backtrace_local *all;
+        unsigned n;
+};
+
+static void take_local(void *context, const char *name, const char *value)
+{
+        struct locals *locals = context;
+
+        if (INFP_ONE_MORE(locals->all, locals->n))
+                locals->all[locals->n++] = (struct infp_backtrace_local){ infp_backtrace_text(locals->b, name),
+                                                                          infp_backtrace_text(locals->b, value) };
+}
+
+static void read_locals(struct infp_backtrace_python *python, struct infp_backtrace_walked *walked)
+{
+        struct infp_backtraces *b = python->b;
+
+        memset(walked->locals, 0, sizeof(walked->locals));
+        memset(walked->n_locals, 0, sizeof(walked->n_locals));
+        for (uint32_t i = 0; i < walked->n; i++) {
+                struct locals locals = { .b = b };
+
+                infp_python_locals(&python->values, &walked->frames[i], take_local, &locals);
+                if (locals.all && !INFP_ONE_MORE(b->locals, b->n_locals)) {
+                        free(locals.all);
+                        return;
+                }
+                if (locals.all)
+                        b->locals[b->n_locals++] = locals.all;
+                walked->locals[i] = locals.all;
+                walked->n_locals[i] = locals.n;
+        }
+}
+
 static void walk(const struct infp_backtrace_python *python, struct infp_backtrace_walked *walked)
 {
         walked->n = infp_python_walk(&python->found.layout, &python->memory, walked->thread->state, walked->frames,
@@ -135,6 +174,8 @@ void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t p
         walk(python, ret);
         ret->holds_gil = infp_backtrace_python_holder(python, ret->thread) == ret->thread->state;
         read_codes(python, ret);
+        if (python->b->options.locals)
+                read_locals(python, ret);
 }
 
 /* The same frames, whatever instructions they have come to. */
@@ -213,6 +254,10 @@ bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, con
         const struct infp_backtrace_code *code;
 
         *ret = (struct infp_backtrace_frame){ .kind = INFP_BACKTRACE_PYTHON };
+        if (python->b->options.locals) {
+                ret->locals = walked->locals[i];
+                ret->n_locals = walked->n_locals[i];
+        }
         if (!frame->code)
                 return false;
         if (walked->codes[i] == UINT32_MAX)

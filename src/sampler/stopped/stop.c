@@ -2,13 +2,16 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/thread.h"
 #include "base/time.h"
@@ -20,7 +23,7 @@ struct work {
         bool is_stuck; /* the thread before `next` was not let go: only the end of this thread does */
 };
 
-enum { TRACER_STACK = 256 << 10 };
+enum { TRACER_STACK = 256 << 10, SLICE_NS = 100000 };
 
 #ifdef __x86_64__
 static const struct {
@@ -94,9 +97,9 @@ static int signal_of(int status)
 }
 
 /* False: it is not traced any more, or only the end of this thread lets it go. */
-static bool stop(const struct infp_stop_each *each, struct infp_stopped *stopped, int *ret_signal, bool *ret_is_stuck)
+static bool stop(const struct infp_stop_each *each, unsigned index, struct infp_stopped *stopped, int *ret_signal,
+                 bool *ret_is_stuck)
 {
-        const uint64_t deadline = infp_clock_ns(CLOCK_MONOTONIC) + each->patience_ms * INFP_NS_PER_MS;
         int status, r;
 
         if (ptrace(PTRACE_SEIZE, stopped->tid, NULL, NULL) < 0) {
@@ -108,7 +111,10 @@ static bool stop(const struct infp_stop_each *each, struct infp_stopped *stopped
         }
         r = ptrace(PTRACE_INTERRUPT, stopped->tid, NULL, NULL) < 0 ? -errno : 0;
         if (r == 0 || r == -ESRCH) /* it may be about to end */
-                r = wait_for(stopped->tid, deadline, &status);
+                do
+                        r = wait_for(stopped->tid, infp_clock_ns(CLOCK_MONOTONIC) + each->patience_ms * INFP_NS_PER_MS,
+                                     &status);
+                while (r == -ETIMEDOUT && each->may_wait(each->context, index));
         if (r == 0 && WIFSTOPPED(status)) {
                 *ret_signal = signal_of(status);
                 return true;
@@ -125,23 +131,46 @@ static bool let_go(const struct infp_stopped *stopped, int signal)
         return ptrace(PTRACE_DETACH, stopped->tid, NULL, (void *) (intptr_t) signal) == 0;
 }
 
+/* A thread stands until we run again, which on busy CPUs is when the scheduler lets us. Since Linux 6.12 a thread that wants a short
+ * slice gets it soon, without any right; before, this changes nothing. */
+static void ask_for_short_slices(void)
+{
+        struct {
+                uint32_t size, policy;
+                uint64_t flags;
+                int32_t nice;
+                uint32_t priority;
+                uint64_t runtime, deadline, period;
+        } attributes = { 0 };
+
+        if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) < 0 || attributes.policy != SCHED_OTHER)
+                return;
+        attributes.size = sizeof(attributes);
+        attributes.runtime = SLICE_NS;
+        syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
 static void *trace(void *context)
 {
         struct work *work = context;
         const struct infp_stop_each *each = work->each;
 
+        ask_for_short_slices();
         while (work->next < each->n && !work->is_stuck) {
                 const unsigned index = work->next++;
                 struct infp_stopped stopped = { .pid = each->pid, .tid = each->tids[index] };
                 const uint64_t begin = infp_clock_ns(CLOCK_MONOTONIC);
+                uint64_t seen;
                 int signal = 0;
 
-                if (stop(each, &stopped, &signal, &work->is_stuck)) {
+                if (stop(each, index, &stopped, &signal, &work->is_stuck)) {
+                        seen = infp_clock_ns(CLOCK_MONOTONIC);
+                        stopped.waited_ns = seen - begin;
                         stopped.result = read_registers(&stopped);
                         if (stopped.result == INFP_STOP_STOPPED)
                                 each->run(each->context, index, &stopped);
                         work->is_stuck = !let_go(&stopped, signal);
-                        stopped.stopped_ns = infp_clock_ns(CLOCK_MONOTONIC) - begin;
+                        stopped.stopped_ns = infp_clock_ns(CLOCK_MONOTONIC) - seen;
                 }
                 each->done(each->context, index, &stopped);
         }

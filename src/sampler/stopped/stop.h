@@ -26,17 +26,21 @@ struct infp_stopped {
         int error;                            /* errno of what failed */
         uint64_t registers[INFP_N_REGISTERS]; /* by DWARF number */
         uint64_t fs_base;                     /* glibc's and musl's pthread_t */
-        uint64_t stopped_ns;                  /* how long it stood, from the request on; valid after `run` returned */
+        /* From the request until we saw that it stands: it ran, or waited for a CPU, for the most of it. From then until it was let go. Of
+         * `done`. */
+        uint64_t waited_ns, stopped_ns;
 };
 
 /* For each of n threads: stops it, calls run, lets it go; calls done after that, or where it could not be stopped. run reads what
  * must not change meanwhile and nothing else. Both are called by one other thread at a time; they return when all are done.
- * patience_ms: how long a thread may take to stop. 0, or a negative errno: no thread could be made. */
+ * patience_ms: how long a thread may take to stop, and again while may_wait: one that only waits for a CPU takes longer on a busy
+ * machine. 0, or a negative errno: no thread could be made. */
 struct infp_stop_each {
         const pid_t *tids;
         unsigned n;
         pid_t pid;
         unsigned patience_ms;
+        bool (*may_wait)(void *context, unsigned index);
         void (*run)(void *context, unsigned index, const struct infp_stopped *stopped);
         void (*done)(void *context, unsigned index, const struct infp_stopped *stopped);
         void *context;

@@ -70,8 +70,8 @@ static void put_text(const uint8_t *data, unsigned kind, uint64_t length, char *
         ret[n] = 0;
 }
 
-static int read_text(const struct infp_python_layout *l, const struct infp_python_memory *memory, uint64_t address,
-                     char *ret)
+int infp_python_text_read(const struct infp_python_layout *l, const struct infp_python_memory *memory, uint64_t address,
+                          char *ret)
 {
         uint8_t head[INFP_PYTHON_MAX_HEAD], data[4 * INFP_PYTHON_TEXT];
         const unsigned most = l->str_state > l->str_length ? l->str_state : l->str_length;
@@ -149,9 +149,9 @@ int infp_python_code_read(const struct infp_python_layout *layout, const struct 
                 return -EBADMSG;
         read_places(l, bytes, ret);
         name = word_at(bytes, l->code_qualname != INFP_PYTHON_ABSENT ? l->code_qualname : l->code_name);
-        r = read_text(l, memory, word_at(bytes, l->code_file), ret->file);
+        r = infp_python_text_read(l, memory, word_at(bytes, l->code_file), ret->file);
         if (r == 0)
-                r = read_text(l, memory, name, ret->function);
+                r = infp_python_text_read(l, memory, name, ret->function);
         if (r == 0)
                 r = read_line_table(l, memory, word_at(bytes, l->code_line_table), ret);
         return r;

@@ -25,3 +25,6 @@ int infp_python_code_read(const struct infp_python_layout *layout, const struct 
 /* The line of a frame's instruction; 0: it has none, or it is not known. */
 uint32_t infp_python_code_line(const struct infp_python_layout *layout, const struct infp_python_code *code,
                                uint64_t instruction);
+/* A str object as UTF-8, as struct infp_python_code has its texts, in INFP_PYTHON_TEXT bytes. 0, -EBADMSG or -EFAULT. */
+int infp_python_text_read(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                          uint64_t address, char *ret);

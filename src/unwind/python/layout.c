@@ -23,6 +23,7 @@ static const struct infp_python_layout before_11 = {
         .frame_code = 32,
         .frame_owner = INFP_PYTHON_ABSENT,
         .frame_is_entry = INFP_PYTHON_ABSENT,
+        .frame_locals = 360,
         .frame_bytecode_index = INFP_PYTHON_ABSENT,
         .code_size = 128,
         .code_file = 104,
@@ -34,6 +35,10 @@ static const struct infp_python_layout before_11 = {
         .code_bytes = 48,
         .code_units = INFP_PYTHON_ABSENT,
         .code_per_thread = INFP_PYTHON_ABSENT,
+        .code_local_names = 72,
+        .code_cell_names = 88,
+        .code_free_names = 80,
+        .code_local_kinds = INFP_PYTHON_ABSENT,
         .object_type = 8,
         .str_length = 16,
         .str_state = 32,
@@ -42,6 +47,7 @@ static const struct infp_python_layout before_11 = {
         .str_kind_shift = 2,
         .bytes_size = 16,
         .bytes_data = 32,
+        .tuple_items = 24,
 };
 
 static void change_for_11(struct infp_python_layout *l)
@@ -62,6 +68,9 @@ static void change_for_11(struct infp_python_layout *l)
         l->frame_instruction = 56;
         l->frame_owner = 69;
         l->frame_is_entry = 68;
+        l->frame_locals = 72;
+        l->code_local_names = 96;
+        l->code_local_kinds = 104;
         l->instruction_unit = 0;
         l->code_size = 144;
         l->code_file = 112;
@@ -111,6 +120,7 @@ bool infp_python_layout_of(uint16_t version, struct infp_python_layout *ret)
         l.runtime_gil_locked = minor == 8 ? 1168 : 368;
         l.interp_id = minor == 8 ? 16 : 24;
         l.frame_instruction = minor == 10 ? 96 : 104;
+        l.frame_locals = minor == 10 ? 352 : 360;
         l.instruction_unit = minor == 10 ? 2 : 1;
         l.line_table_form = minor == 10 ? INFP_PYTHON_PAIRS : INFP_PYTHON_LNOTAB;
         if (minor >= 11)
@@ -130,9 +140,10 @@ struct words {
         uint8_t interp_gil, gil, gil_locked, gil_holder;
         uint8_t thread_base, thread_pthread, thread_native_id, thread_data_chunk;
         uint8_t frame_previous; /* then: code, instruction, locals, owner, stack pointer, index of the byte code */
-        uint8_t code_file;      /* then: name, qualified name, line table, first line, number of arguments */
+        uint8_t code_file; /* then: name, qualified name, line table, first line, number of arguments, names and kinds of
+                              variables */
         uint8_t code_bytes, code_per_thread;
-        uint8_t object_type, bytes_size, str_state; /* then: length, size of the head of ASCII texts */
+        uint8_t object_type, tuple_items, bytes_size, str_state; /* then: length, size of the head of ASCII texts */
 };
 enum {
         VERSION = 1,
@@ -144,9 +155,9 @@ enum {
 };
 
 static const struct words all_words[] = {
-        { 0x30d, 73, 14, 15, 17, 18, 0, 24, 25, 26, 29, 35, 43, 0, 45, 65, 68 },
-        { 0x30e, 81, 15, 16, 18, 19, 0, 27, 28, 29, 32, 40, 48, 49, 51, 75, 78 },
-        { 0x30f, 94, 15, 16, 18, 19, 27, 30, 31, 32, 40, 48, 56, 57, 59, 87, 90 },
+        { 0x30d, 73, 14, 15, 17, 18, 0, 24, 25, 26, 29, 35, 43, 0, 45, 51, 65, 68 },
+        { 0x30e, 81, 15, 16, 18, 19, 0, 27, 28, 29, 32, 40, 48, 49, 51, 57, 75, 78 },
+        { 0x30f, 94, 15, 16, 18, 19, 27, 30, 31, 32, 40, 48, 56, 57, 59, 69, 87, 90 },
 };
 
 /* Of the thread state: its words before the first that versions differ in. */
@@ -204,6 +215,7 @@ static void take_frame(struct debug_offsets *o, const struct words *w, struct in
         l->frame_previous = take(o, w->frame_previous, most);
         l->frame_code = take(o, w->frame_previous + 1, most);
         l->frame_instruction = take(o, w->frame_previous + 2, most);
+        l->frame_locals = take(o, w->frame_previous + 3, most);
         l->frame_owner = take(o, w->frame_previous + 4, most);
         l->frame_is_entry = INFP_PYTHON_ABSENT;
         l->frame_bytecode_index =
@@ -230,6 +242,8 @@ static void take_code(struct debug_offsets *o, const struct words *w, struct inf
                 o->is_bad = true;
         l->code_flags =
                 (uint16_t) (n_arguments - 4); /* no word says where: it stands before the arguments since 3.11 */
+        l->code_local_names = take(o, w->code_file + 6, most);
+        l->code_local_kinds = take(o, w->code_file + 7, most);
         l->code_bytes = take(o, w->code_bytes, most);
         l->code_units = take(o, w->bytes_size, most); /* both count their items after the object's head */
         l->code_per_thread =
@@ -252,6 +266,7 @@ static void take_objects(struct debug_offsets *o, const struct words *w, struct 
         l->object_type = take(o, w->object_type, most);
         l->bytes_size = take(o, w->bytes_size, most);
         l->bytes_data = take(o, w->bytes_size + 1, most);
+        l->tuple_items = take(o, w->tuple_items, most);
         l->str_state = take(o, w->str_state, most);
         l->str_length = take(o, w->str_state + 1, most);
         l->str_ascii = take(o, w->str_state + 2, most);

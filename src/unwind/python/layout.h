@@ -56,6 +56,7 @@ struct infp_python_layout {
         uint16_t frame_previous, frame_code, frame_instruction;
         uint16_t frame_owner;          /* 1 byte; ABSENT before 3.11 */
         uint16_t frame_is_entry;       /* 1 byte; 3.11 only */
+        uint16_t frame_locals;         /* pointers to objects: the variables of its function; behind frame_size */
         uint16_t frame_bytecode_index; /* tlbc_index of free-threaded builds from 3.14 on, 4 bytes; ABSENT elsewhere */
         uint8_t instruction_unit;      /* 0: the instruction is a pointer; 1, 2: an index of this many bytes a unit */
         uint8_t code_tag_mask;         /* low bits of frame_code that are no address (3.14: 3) */
@@ -67,13 +68,17 @@ struct infp_python_layout {
         uint16_t code_bytes;      /* first byte of the byte code in the object (3.11 and later), or pointer to bytes */
         uint16_t code_units;      /* how many units of 2 bytes it has; ABSENT where the bytes say it */
         uint16_t code_per_thread; /* co_tlbc; ABSENT where code is not copied for each thread */
-        uint8_t line_table_form;  /* enum infp_python_line_table */
+        /* Tuples of the names of its variables, in the frame's order. From 3.11 on one tuple has all, and bytes say of which kind each is;
+         * before, tuples of local variables, of cells and of free variables, and `kinds` is ABSENT. */
+        uint16_t code_local_names, code_cell_names, code_free_names, code_local_kinds;
+        uint8_t line_table_form; /* enum infp_python_line_table */
 
         /* PyObject, str, bytes */
         uint16_t object_type;
         uint16_t str_length, str_state, str_ascii, str_compact;
         uint8_t str_kind_shift; /* of the state: kind is 3 bits there, then compact, then ascii */
         uint16_t bytes_size, bytes_data;
+        uint16_t tuple_items;
 };
 
 enum infp_python_line_table {

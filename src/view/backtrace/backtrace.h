@@ -9,6 +9,10 @@
 
 enum infp_backtrace_kind { INFP_BACKTRACE_PYTHON, INFP_BACKTRACE_NATIVE, INFP_BACKTRACE_KERNEL, INFP_BACKTRACE_JIT };
 
+struct infp_backtrace_local {
+        const char *name, *value; /* as repr would write it, cut, secrets masked */
+};
+
 /* Texts are borrowed; NULL: not known. */
 struct infp_backtrace_frame {
         const char *func, *file; /* file: of the source */
@@ -16,7 +20,9 @@ struct infp_backtrace_frame {
         uint64_t address;        /* of a native frame: in the object, of one without it in the process */
         int64_t lineno;          /* 0: not known */
         enum infp_backtrace_kind kind;
-        bool is_inlined; /* into the next frame */
+        bool is_inlined;                           /* into the next frame */
+        const struct infp_backtrace_local *locals; /* borrowed */
+        unsigned n_locals;
         bool is_guessed; /* it, or a frame between, was found by guessing */
 };
 
@@ -39,9 +45,9 @@ struct infp_backtrace_thread {
         bool is_truncated; /* outer frames are missing */
         bool was_stopped;
         bool has_python, holds_gil;
-        int64_t interpreter;                          /* of has_python */
-        double stop_us;                               /* of was_stopped */
-        const char *why;                              /* of what is missing; NULL: nothing is */
+        int64_t interpreter;     /* of has_python */
+        double stop_us, wait_us; /* of was_stopped: how long it stood; before that, how long it took to stop */
+        const char *why;         /* of what is missing; NULL: nothing is */
         struct infp_backtrace_frame *frames, *native; /* innermost first; native: where frames are Python's alone */
         uint32_t n_frames, n_native;
 };

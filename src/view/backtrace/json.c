@@ -25,6 +25,16 @@ static void put_line(struct infp_json *json, const struct infp_backtrace_frame *
         }
 }
 
+static void put_locals(struct infp_json *json, const struct infp_backtrace_frame *frame)
+{
+        infp_json_key(json, "locals");
+        infp_json_object(json);
+        for (unsigned i = 0; i < frame->n_locals; i++)
+                if (frame->locals[i].name)
+                        infp_json_member_str(json, frame->locals[i].name, frame->locals[i].value);
+        infp_json_object_end(json);
+}
+
 static void put_frames(struct infp_json *json, const char *key, const struct infp_backtrace_frame *frames, uint32_t n)
 {
         infp_json_key(json, key);
@@ -45,6 +55,8 @@ static void put_frames(struct infp_json *json, const char *key, const struct inf
                         if (frames[i].is_guessed)
                                 infp_json_member_bool(json, "guessed", true);
                 }
+                if (frames[i].locals)
+                        put_locals(json, &frames[i]);
                 infp_json_object_end(json);
         }
         infp_json_array_end(json);
@@ -70,8 +82,10 @@ static void put_thread(struct infp_json *json, const struct infp_backtrace_proce
                 infp_json_member_i64(json, "interpreter", thread->interpreter);
                 infp_json_member_bool(json, "holds_gil", thread->holds_gil);
         }
-        if (thread->was_stopped)
+        if (thread->was_stopped) {
                 infp_json_member_f64(json, "stop_us", thread->stop_us);
+                infp_json_member_f64(json, "wait_us", thread->wait_us);
+        }
         put_frames(json, "frames", thread->frames, thread->n_frames);
         if (thread->n_native)
                 put_frames(json, "native_frames", thread->native, thread->n_native);

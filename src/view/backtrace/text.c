@@ -55,6 +55,10 @@ static void put_frame(struct infp_out *out, uint32_t depth, const struct infp_ba
         infp_report_style(out, "0");
         put_place(out, frame);
         infp_report_end(out);
+        for (unsigned i = 0; i < frame->n_locals; i++) {
+                infp_report_put(out, "                 %s = %s", frame->locals[i].name, frame->locals[i].value);
+                infp_report_end(out);
+        }
 }
 
 static void put_frames(struct infp_out *out, const struct infp_backtrace_frame *frames, uint32_t n)

@@ -1,0 +1,27 @@
+/* Values of Python objects of another process as text, as repr would write them. Nothing of that process runs: exact built-in scalars and
+ * containers are read, tensors by their shape, and of all else class and address are given. */
+#pragma once
+
+#include "base/str.h"
+#include "unwind/python/walk.h"
+
+enum { INFP_PYTHON_TYPES = 64 };
+
+struct infp_python_values {
+        const struct infp_python_layout *layout;
+        struct infp_python_memory memory;
+        bool keep_secrets;
+        struct infp_python_type { /* by address: what was read of types */
+                uint64_t address;
+                uint8_t kind;
+                char name[64];
+        } types[INFP_PYTHON_TYPES];
+};
+
+/* Appends one line of UTF-8. name: of the variable; a value whose name says that it is secret is ***. */
+void infp_python_value_put(struct infp_python_values *values, const char *name, uint64_t object, struct infp_str *out);
+
+/* Calls back for each variable of a frame that has a value, in the code's order. Texts are borrowed for the call. frame and code: of an
+ * infp_python_frame, whose thread stands. */
+void infp_python_locals(struct infp_python_values *values, const struct infp_python_frame *frame,
+                        void (*take)(void *context, const char *name, const char *value), void *context);
