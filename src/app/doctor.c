@@ -25,6 +25,7 @@
 #include "model/tables.h"
 #include "query/duck.h"
 #include "sampler/perf/front.h"
+#include "sampler/python/bpf.h"
 #include "sampler/sampler.h"
 #include "store/live.h"
 #include "store/run.h"
@@ -551,6 +552,22 @@ static void add_buffers(struct infp_findings *findings, const struct infp_perf *
         add_right(findings, "buffers", is_enough, text.data, is_enough ? NULL : "ulimit -l 8192");
 }
 
+static void add_python(struct infp_findings *findings)
+{
+        enum { SOME_BYTES = 256 * 1024 };
+        struct infp_err err = { "" };
+        struct infp_bpf *bpf;
+        const char *fix;
+
+        if (infp_bpf_open(SOME_BYTES, &bpf, &fix, &err) < 0) {
+                add_right(findings, "Python frames", false, err.text, fix);
+                return;
+        }
+        add_right(findings, "Python frames", true, "a BPF program may read them: record --cpu shows Python functions",
+                  NULL);
+        infp_bpf_free(bpf);
+}
+
 void infp_doctor_sampler(struct infp_findings *findings)
 {
         const struct infp_perf_options options = {
@@ -587,4 +604,5 @@ void infp_doctor_sampler(struct infp_findings *findings)
                 may.machine ? NULL : "setcap cap_perfmon+ep infprof, or sysctl kernel.perf_event_paranoid=0");
         add_buffers(findings, perf);
         infp_perf_free(perf);
+        add_python(findings);
 }

@@ -26,6 +26,13 @@ static const struct {
                               "root lacks CAP_PERFMON here: docker run --cap-add PERFMON --cap-add SYS_PTRACE",
                               "root has CAP_PERFMON here, and the kernel refuses it all the same: look for a security "
                               "module (dmesg | grep denied)" },
+        [INFP_MAY_BPF] = { 39 /* CAP_BPF, as old as that */,
+                           "run infprof as root, or allow it once as root: setcap "
+                           "cap_bpf,cap_perfmon,cap_sys_ptrace+ep "
+                           "$(command -v infprof)",
+                           "root lacks CAP_BPF here: docker run --cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE",
+                           "root has CAP_BPF here, and the kernel refuses it all the same: look for a security module "
+                           "(dmesg | grep denied)" },
         [INFP_MAY_GPU] = { CAP_SYS_ADMIN,
                            "run infprof as root, or let the container have the GPU's device file (docker run --gpus "
                            "all)",

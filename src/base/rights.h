@@ -8,6 +8,7 @@
 enum infp_right {
         INFP_MAY_TRACE,  /* see the memory, files and namespaces of processes of others: CAP_SYS_PTRACE */
         INFP_MAY_SAMPLE, /* perf events of processes of others: CAP_PERFMON */
+        INFP_MAY_BPF,    /* programs in the kernel that read other processes: CAP_BPF, with CAP_PERFMON */
         INFP_MAY_GPU,    /* what a GPU driver keeps for administrators: CAP_SYS_ADMIN */
 };
 

@@ -113,6 +113,18 @@ static int read_sizes(const struct infp_arguments *arguments, struct infp_sample
         return 0;
 }
 
+static int read_python(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
+{
+        const char *text = infp_argument(arguments, "python");
+
+        for (unsigned way = 0; text && way < INFP_PYTHON_WAYS; way++)
+                if (strcmp(text, infp_python_way_name((enum infp_python_way) way)) == 0) {
+                        ret->python = (enum infp_python_way) way;
+                        return ret->cpu_hz > 0 ? 0 : infp_fail(err, -EINVAL, "--python needs --cpu");
+                }
+        return text ? infp_fail(err, -EINVAL, "--python %s: auto, outside or off", text) : 0;
+}
+
 static int read_sampler(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
 {
         const char *root = infp_argument(arguments, "root");
@@ -123,6 +135,7 @@ static int read_sampler(const struct infp_arguments *arguments, struct infp_samp
                            err));
         if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
                 return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
+        INFP_TRY(read_python(arguments, ret, err));
         return read_sizes(arguments, ret, err);
 }
 
@@ -149,6 +162,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", NULL, "measure how long threads are off the CPU, by stack", false },
+        { 0, "python", "WAY", "read Python frames of on-CPU stacks: outside (by a BPF program), off, or auto: where it is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
         { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },
         INFP_SOURCE_OPTIONS,

@@ -87,6 +87,14 @@ static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_SKIPPED_THREADS] = INFP_COLUMN(skipped_threads, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Threads of the target that are not sampled, since a limit does not let us."),
         [INFP_SAMPLER_OWN_CPU_NS] = INFP_COLUMN(own_cpu_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU time of the threads that do it."),
         [INFP_SAMPLER_TORN] = INFP_COLUMN(torn, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples without a stack, since the thread moved while it was read (modes that read threads which they do not stop)."),
+        [INFP_SAMPLER_PYTHON_METHOD] = INFP_COLUMN(python_method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How Python frames are read; null = they are not."),
+        [INFP_SAMPLER_PYTHON_MERGED] = INFP_COLUMN(python_merged, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose stacks have their Python frames in the places of the interpreter's own."),
+        [INFP_SAMPLER_PYTHON_UNMERGED] = INFP_COLUMN(python_unmerged, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose Python frames do not fit their native frames: their stacks are native."),
+        [INFP_SAMPLER_PYTHON_TORN] = INFP_COLUMN(python_torn, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose Python frames changed while they were read: their stacks are native."),
+        [INFP_SAMPLER_PYTHON_MISSED] = INFP_COLUMN(python_missed, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples in which Python was at work, whose Python frames were not read: their stacks are native."),
+        [INFP_SAMPLER_PYTHON_UNNAMED] = INFP_COLUMN(python_unnamed, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Code objects that were gone before their names were read."),
+        [INFP_SAMPLER_PYTHON_PROCESSES] = INFP_COLUMN(python_processes, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Programs whose Python was found."),
+        [INFP_SAMPLER_PYTHON_UNKNOWN] = INFP_COLUMN(python_unknown, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Programs with a Python that is not known, or that may not be read."),
 };
 // clang-format on
 

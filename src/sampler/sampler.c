@@ -19,6 +19,7 @@
 #include "collect/target.h"
 #include "sampler/mode.h"
 #include "sampler/names/symbols_live.h"
+#include "sampler/sampler_row.h"
 #include "sampler/sampler_tree.h"
 
 enum { SAMPLER_MODES = 8, SAMPLER_ROOTS = 256 };
@@ -26,7 +27,9 @@ enum { SAMPLER_MODES = 8, SAMPLER_ROOTS = 256 };
 struct infp_sampler {
         struct infp_sampler_options options;
         struct infp_mode_context context;
-        struct infp_perf *perf; /* NULL: not allowed, or nobody wants it */
+        struct infp_perf *perf;       /* NULL: not allowed, or nobody wants it */
+        struct infp_pythons *pythons; /* NULL: Python frames are not read */
+        struct infp_python_names names;
         struct infp_stacks *stacks;
         struct infp_symbols_live *live; /* names that cannot wait for the end of the recording */
         struct infp_rowring *ring;
@@ -189,38 +192,14 @@ static void explain_refused(struct infp_sampler *sampler, const struct infp_perf
         say(sampler, "%s; %s", text, fix);
 }
 
-static void put_one(struct infp_sampler *sampler, const struct infp_sampler_mode *mode,
-                    const struct infp_stack_counts *stacks, const struct infp_mode_counts *counts, uint64_t now_ns)
-{
-        struct infp_row *row = infp_emit_begin(sampler->emit, &infp_table_sampler, now_ns);
-
-        infp_row_str(row, INFP_SAMPLER_MODE, infp_stack_mode_name(mode->mode));
-        infp_row_str(row, INFP_SAMPLER_METHOD, counts->method);
-        if (counts->rate_hz > 0)
-                infp_row_f64(row, INFP_SAMPLER_RATE, counts->rate_hz);
-        if (counts->has_wanted)
-                infp_row_i64(row, INFP_SAMPLER_WANTED, (int64_t) counts->wanted);
-        infp_row_i64(row, INFP_SAMPLER_TAKEN, (int64_t) stacks->taken);
-        infp_row_i64(row, INFP_SAMPLER_LOST, (int64_t) counts->lost);
-        infp_row_i64(row, INFP_SAMPLER_THROTTLED, (int64_t) counts->throttled);
-        infp_row_i64(row, INFP_SAMPLER_DROPPED, (int64_t) stacks->dropped);
-        infp_row_i64(row, INFP_SAMPLER_TRUNCATED, (int64_t) stacks->truncated);
-        infp_row_i64(row, INFP_SAMPLER_INCOMPLETE, (int64_t) stacks->incomplete);
-        infp_row_i64(row, INFP_SAMPLER_FRAMES, (int64_t) stacks->frames);
-        infp_row_i64(row, INFP_SAMPLER_GUESSED_FRAMES, (int64_t) stacks->guessed_frames);
-        infp_row_i64(row, INFP_SAMPLER_SKIPPED_THREADS, (int64_t) counts->skipped_threads);
-        infp_row_i64(row, INFP_SAMPLER_OWN_CPU_NS, (int64_t) counts->own_cpu_ns);
-        if (counts->has_torn)
-                infp_row_i64(row, INFP_SAMPLER_TORN, (int64_t) counts->torn);
-        sampler->emit->put(sampler->emit->context,
-                           row); /* no commit: cells without a value are explained by the method */
-}
-
 static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
 {
         struct infp_perf_counts perf = { 0 };
+        struct infp_pythons_counts pythons = { 0 };
         struct infp_stacks_counts stacks;
 
+        if (sampler->pythons)
+                pythons = infp_pythons_counts(sampler->pythons);
         infp_stacks_counts(sampler->stacks, &stacks);
         if (sampler->perf) {
                 infp_perf_counts(sampler->perf, &perf);
@@ -242,14 +221,17 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
                         counts.wanted = (uint64_t) ((double) perf.clock_ns * counts.rate_hz / (double) INFP_NS_PER_S);
                 }
                 if (i == 0) /* what all share */
-                        counts.own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns;
-                put_one(sampler, own->mode, &stacks.modes[own->mode->mode], &counts, now_ns);
+                        counts.own_cpu_ns +=
+                                infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns + pythons.own_cpu_ns;
+                infp_sampler_put_row(sampler->emit, own->mode->mode, &stacks.modes[own->mode->mode], &counts,
+                                     sampler->pythons && own->mode->mode == INFP_STACK_CPU ? &pythons : NULL, now_ns);
         }
 }
 
 /* ---- the thread that reads: it takes what the kernel has written, has stacks made of it, and writes each second how that goes ---- */
 
-static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long */
+static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long ... */
+static const uint64_t soon_ns = 4 * INFP_NS_PER_MS;    /* ... and this long where a program begins */
 static const uint64_t row_ns = INFP_NS_PER_S;
 static const uint64_t end_ns = 2 * INFP_NS_PER_S;   /* for tables that are still being built at the end */
 static const uint64_t names_ns = 2 * INFP_NS_PER_S; /* for names that have to be found by then */
@@ -423,6 +405,8 @@ static void drain(struct infp_sampler *sampler, bool all)
 {
         if (!sampler->perf)
                 return;
+        if (sampler->pythons)
+                infp_pythons_drain(sampler->pythons);
         infp_perf_drain(sampler->perf, &sampler->handler, all);
         if (infp_perf_lost(sampler->perf) == sampler->n_lost)
                 return;
@@ -438,6 +422,8 @@ static void turn(struct infp_sampler *sampler)
         sampler->is_woken = false;
         drain(sampler, false);
         now = infp_clock_ns(CLOCK_MONOTONIC);
+        if (sampler->pythons)
+                infp_pythons_turn(sampler->pythons, now);
         infp_stacks_turn(sampler->stacks, now);
         infp_symbols_live_turn(sampler->live, sampler->stacks, now);
         EACH_MODE(sampler, own)
@@ -451,6 +437,48 @@ static void turn(struct infp_sampler *sampler)
                 sampler->row_ns = now + row_ns;
 }
 
+/* ---- Python frames ---- */
+
+static void python_problem(void *context, int r, const char *text)
+{
+        struct infp_sampler *sampler = context;
+
+        source(sampler, "interpreter", r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), text, NULL);
+        say(sampler, "%s", text);
+}
+
+/* Where that is not allowed, stacks have native frames alone. */
+static void open_python(struct infp_sampler *sampler)
+{
+        struct infp_pythons_options options = {
+                .root_fd = sampler->options.env->root_fd,
+                .wake_fd = sampler->context.wake_fd,
+                .names = &sampler->names,
+                .problem = python_problem,
+                .context = sampler,
+        };
+        struct infp_err err = { "" };
+        const char *fix;
+        int r;
+
+        if (!sampler->perf || sampler->options.cpu_hz <= 0 || sampler->options.python == INFP_PYTHON_OFF)
+                return;
+        options.samples = infp_perf_rings(sampler->perf) *
+                          (infp_perf_ring_bytes(sampler->perf) / (infp_perf_stack_bytes(sampler->perf) + 1));
+        r = infp_pythons_new(&options, &sampler->pythons, &fix, &err);
+        source(sampler, "python",
+               r == 0          ? INFP_OK
+               : r == -ENOTSUP ? INFP_ABSENT
+                               : infp_source_state_of(r),
+               r < 0 ? err.text : NULL, r < 0 ? fix : NULL);
+        if (r < 0 && sampler->options.python == INFP_PYTHON_OUTSIDE)
+                say(sampler, "%s%s%s%s", err.text, fix ? " (" : "", fix ? fix : "", fix ? " would help)" : "");
+        if (r < 0)
+                return;
+        sampler->stacks_handler = infp_pythons_handler(sampler->pythons, &sampler->stacks_handler);
+        infp_perf_set_program(sampler->perf, infp_pythons_program(sampler->pythons));
+}
+
 /* Until a ring has something, somebody has, or it is time. */
 static void wait_for_news(struct infp_sampler *sampler)
 {
@@ -458,6 +486,8 @@ static void wait_for_news(struct infp_sampler *sampler)
         uint64_t due = sampler->perf ? now + drain_ns : UINT64_MAX, count;
         struct timespec timeout;
 
+        if (sampler->pythons && infp_pythons_are_new(sampler->pythons, now))
+                due = now + soon_ns;
         due = due < sampler->row_ns ? due : sampler->row_ns;
         EACH_MODE(sampler, own)
         if (own->mode->turn && own->due_ns < due)
@@ -503,6 +533,7 @@ static void *read_events(void *context)
         open_modes(sampler);
         if (infp_target_mode(sampler->options.env->target) == INFP_MODE_HOST)
                 attach_machine(sampler);
+        open_python(sampler); /* before what a target's threads begin inherits events */
         sampler->row_ns = infp_clock_ns(CLOCK_MONOTONIC) + row_ns;
         while (!take_requests(sampler)) {
                 wait_for_news(sampler);
@@ -603,7 +634,7 @@ static void make_context(struct infp_sampler *sampler)
         sampler->context.wake = wake_reader;
 }
 
-static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
+static int make_stacks(struct infp_sampler *sampler, struct infp_err *err)
 {
         const struct infp_stacks_options stacks = {
                 .env = sampler->options.env,
@@ -611,12 +642,22 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
                 .cache_directory = sampler->options.cache_directory,
                 .put = put_row,
                 .put_context = sampler,
+                .python = &sampler->names,
         };
         const struct infp_symbols_live_options live = {
                 .root_fd = sampler->options.env->root_fd,
                 .put = put_row,
                 .put_context = sampler,
         };
+
+        INFP_TRY(infp_stacks_new(&stacks, &sampler->stacks, err));
+        INFP_TRY(infp_symbols_live_new(&live, &sampler->live, err));
+        sampler->stacks_handler = infp_stacks_handler(sampler->stacks);
+        return 0;
+}
+
+static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
+{
         unsigned n_rings;
 
         sampler->context.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -634,9 +675,7 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
                 return infp_fail(err, -ENOMEM, "no memory for the sampler");
         if (sampler->perf)
                 sampler->n_fds = infp_perf_pollfds(sampler->perf, sampler->fds + 2, n_rings);
-        INFP_TRY(infp_stacks_new(&stacks, &sampler->stacks, err));
-        INFP_TRY(infp_symbols_live_new(&live, &sampler->live, err));
-        sampler->stacks_handler = infp_stacks_handler(sampler->stacks);
+        INFP_TRY(make_stacks(sampler, err));
         make_context(sampler);
         return 0;
 }
@@ -745,6 +784,8 @@ bool infp_sampler_free(struct infp_sampler *sampler)
         infp_symbols_live_free(sampler->live);
         infp_stacks_free(sampler->stacks);
         infp_perf_free(sampler->perf);
+        infp_pythons_free(sampler->pythons);
+        infp_python_names_done(&sampler->names);
         infp_rowring_free(sampler->ring);
         infp_close(sampler->context.wake_fd);
         pthread_cond_destroy(&sampler->done);

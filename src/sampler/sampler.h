@@ -10,6 +10,7 @@
 #include "collect/env.h"
 #include "collect/run_one.h"
 #include "ring/rowring.h"
+#include "sampler/python/python.h"
 
 enum {
         INFP_SAMPLER_DEFAULT_HZ = 99,
@@ -32,6 +33,7 @@ struct infp_sampler_options {
         bool off_cpu;                /* blocked time per stack */
         uint32_t stack_bytes;        /* copied of each stack: a multiple of 8, at most INFP_SAMPLER_MAX_STACK_BYTES */
         uint32_t max_depth;          /* frames of a stack, at most INFP_SAMPLER_MAX_DEPTH; outer ones are left out */
+        enum infp_python_way python; /* Python frames of on-CPU samples */
         const char *cache_directory; /* of unwind tables; NULL: none on disk */
         int wake_fd;                 /* eventfd that is written when something lies in the rings */
         struct infp_stats *stats;    /* may be NULL */

@@ -41,7 +41,7 @@ static struct infp_env env;
 /* What was put: ids of each kind of row, and what of samples. */
 static struct {
         struct infp_map frames, nodes, parents, threads;
-        unsigned n_frame_rows, n_node_rows, n_thread_rows, n_mapping_rows, n_samples, n_guessed;
+        unsigned n_frame_rows, n_node_rows, n_thread_rows, n_mapping_rows, n_symbol_rows, n_samples, n_guessed;
         uint64_t process, thread, stack, t_ns, last_t_ns[2];
         double weight;
         bool is_truncated, has_stack, refuses_entities, is_out_of_order;
@@ -71,6 +71,8 @@ static inline int put(void *context, const struct infp_row *row)
                 infp_map_put(&got.threads, row->cell[0].u64, 1);
                 snprintf(got.thread_name, sizeof(got.thread_name), "%.*s", (int) row->cell[INFP_THREADS_NAME].text.size,
                          infp_row_text(row, INFP_THREADS_NAME, &size));
+        } else if (row->table == &infp_table_symbols) {
+                got.n_symbol_rows++;
         } else if (row->table == &infp_table_mappings) {
                 got.n_mapping_rows++;
         } else {

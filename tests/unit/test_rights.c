@@ -24,14 +24,14 @@ static int drop_all(void)
 /* In a child of its own: every fix must have the words. */
 static void check(int (*become)(void), const char *words)
 {
-        static const enum infp_right rights[] = { INFP_MAY_TRACE, INFP_MAY_SAMPLE, INFP_MAY_GPU };
+        static const enum infp_right rights[] = { INFP_MAY_TRACE, INFP_MAY_SAMPLE, INFP_MAY_BPF, INFP_MAY_GPU };
         const pid_t pid = fork();
         int status;
 
         if (pid == 0) {
                 if (become() < 0)
                         _exit(100);
-                for (int i = 0; i < 3; i++)
+                for (int i = 0; i < 4; i++)
                         if (!strstr(infp_rights_fix(rights[i]), words))
                                 _exit(i + 1);
                 _exit(0);

@@ -19,18 +19,22 @@ struct list {
 };
 
 static uint8_t stack[8192];
-static uint64_t kernel[8];
+static uint64_t kernel[8], ids[8];
+static struct infp_python_frame frames[8];
 
 static bool put(struct infp_wait *wait, uint64_t t, uint32_t size, uint32_t n_kernel)
 {
         struct infp_perf_sample sample = {
                 .t_ns = t, .tid = (int32_t) (t % 3), .stack_size = size, .n_kernel = n_kernel
         };
+        const struct infp_python_moment python = { .n = n_kernel, .frames = frames, .ids = ids };
         const struct infp_waiting *waiting;
 
         memset(stack, (int) (t & 255), size);
         for (uint32_t i = 0; i < n_kernel; i++)
-                kernel[i] = t;
+                kernel[i] = frames[i].code = t, ids[i] = t + i;
+        if (t % 2)
+                sample.python = &python;
         sample.stack = stack;
         sample.kernel = kernel;
         waiting = infp_wait_put(wait, &sample);
@@ -52,6 +56,11 @@ static void check(struct infp_wait *wait, const struct list *list)
                         assert_int_equal(at->sample.stack[k], list->t[i] & 255);
                 for (uint32_t k = 0; k < at->sample.n_kernel; k++)
                         assert_int_equal(at->sample.kernel[k], list->t[i]);
+                assert_int_equal(at->sample.python != NULL, list->t[i] % 2);
+                for (uint32_t k = 0; at->sample.python && k < at->sample.python->n; k++) {
+                        assert_int_equal(at->sample.python->frames[k].code, list->t[i]);
+                        assert_int_equal(at->sample.python->ids[k], list->t[i] + k);
+                }
         }
         assert_null(infp_wait_next(wait, at));
         assert_int_equal(wait->n, list->n);

@@ -7,11 +7,12 @@
 #include "analyze/scan_some.h"
 #include "base/mem.h"
 
-enum { MODE, METHOD, RATE, SKIPPED, OWN_CPU, COUNTERS };
-enum { N_COUNTERS = 9 };
+enum { MODE, METHOD, PYTHON_METHOD, RATE, SKIPPED, OWN_CPU, COUNTERS };
+enum { N_COUNTERS = 14 };
 static const char *const columns[] = {
         [MODE] = "mode",
         [METHOD] = "method",
+        [PYTHON_METHOD] = "python_method",
         [RATE] = "rate_hz",
         [SKIPPED] = "skipped_threads",
         [OWN_CPU] = "own_cpu_ns",
@@ -24,6 +25,11 @@ static const char *const columns[] = {
         "incomplete",
         "frames",
         "guessed_frames",
+        "python_merged",
+        "python_unmerged",
+        "python_torn",
+        "python_missed",
+        "python_unknown",
         NULL,
 };
 enum { N_COLUMNS = COUNTERS + N_COUNTERS };
@@ -35,9 +41,11 @@ struct counted {
 
 static double *counter_of(struct infp_sampling_mode *m, unsigned i)
 {
-        double *const counters[N_COUNTERS] = { &m->wanted,     &m->taken,   &m->lost,
-                                               &m->throttled,  &m->dropped, &m->truncated,
-                                               &m->incomplete, &m->frames,  &m->guessed_frames };
+        double *const counters[N_COUNTERS] = { &m->wanted,        &m->taken,           &m->lost,
+                                               &m->throttled,     &m->dropped,         &m->truncated,
+                                               &m->incomplete,    &m->frames,          &m->guessed_frames,
+                                               &m->python_merged, &m->python_unmerged, &m->python_torn,
+                                               &m->python_missed, &m->python_unknown };
 
         return counters[i];
 }
@@ -58,6 +66,19 @@ static int mode_of(struct infp_sampling *s, struct counted *counted, const char 
         for (unsigned i = 0; i <= N_COUNTERS; i++)
                 counted[s->n].before[i] = 0, counted[s->n].last[i] = NAN;
         return (int) s->n++;
+}
+
+static void copy_text(const struct infp_batch *batch, int column, uint32_t row, char *ret, size_t cap)
+{
+        const char *text;
+        size_t size;
+
+        if (!infp_cell_has(batch, column, row))
+                return;
+        text = infp_cell_str(batch, column, row, &size);
+        size = size < cap ? size : cap - 1;
+        memcpy(ret, text, size);
+        ret[size] = 0;
 }
 
 /* -E2BIG: too many modes. */
@@ -84,12 +105,8 @@ static int add_row(struct infp_sampling *s, struct counted *counted, const struc
         if (infp_cell_has(batch, at[RATE], row))
                 m->rate_hz = infp_cell_number(batch, at[RATE], row);
         m->skipped_threads = fmax(m->skipped_threads, infp_cell_number(batch, at[SKIPPED], row));
-        if (infp_cell_has(batch, at[METHOD], row)) {
-                text = infp_cell_str(batch, at[METHOD], row, &size);
-                size = size < sizeof(m->method) ? size : sizeof(m->method) - 1;
-                memcpy(m->method, text, size);
-                m->method[size] = 0;
-        }
+        copy_text(batch, at[METHOD], row, m->method, sizeof(m->method));
+        copy_text(batch, at[PYTHON_METHOD], row, m->python_method, sizeof(m->python_method));
         return 0;
 }
 
@@ -111,8 +128,8 @@ int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct in
                 const struct infp_table *table = infp_scan_table(scan);
 
                 at[i] = infp_table_find(table, columns[i]);
-                if (at[i] >= 0 &&
-                    (infp_table_column(table, (unsigned) at[i])->type == INFP_STR) != (i == MODE || i == METHOD))
+                if (at[i] >= 0 && (infp_table_column(table, (unsigned) at[i])->type == INFP_STR) !=
+                                          (i == MODE || i == METHOD || i == PYTHON_METHOD))
                         at[i] = -1; /* a foreign run's */
         }
         while ((r = infp_scan_next(scan, &batch, err)) > 0)

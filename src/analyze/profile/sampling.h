@@ -10,8 +10,10 @@ enum { INFP_SAMPLING_MODES = 16 };
 
 struct infp_sampling_mode {
         char mode[64], method[192]; /* "" not known */
+        char python_method[64];     /* "" Python frames were not read */
         double rate_hz;             /* the last; NAN if unknown, as all below */
         double wanted, taken, lost, throttled, dropped, truncated, incomplete, frames, guessed_frames;
+        double python_merged, python_unmerged, python_torn, python_missed, python_unknown;
         double skipped_threads; /* most at one time */
         double own_cpu_s;
 };

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/debug.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/rights.h"
@@ -413,6 +414,13 @@ static int new_group(struct infp_perf *perf, unsigned *ret)
         return 0;
 }
 
+static void run_program(const struct infp_perf *perf, int fd, enum perf_kind kind)
+{
+        if (fd >= 0 && kind == PERF_KIND_CLOCK && perf->program_fd >= 0 &&
+            ioctl(fd, PERF_EVENT_IOC_SET_BPF, perf->program_fd) < 0)
+                infp_debug("perf: an event takes no BPF program: %s", strerror(errno));
+}
+
 static int open_one(const struct infp_perf *perf, pid_t pid, const struct perf_cpu *cpu, enum perf_kind kind,
                     bool on_exec)
 {
@@ -423,6 +431,7 @@ static int open_one(const struct infp_perf *perf, pid_t pid, const struct perf_c
         attr.disabled = attr.enable_on_exec = on_exec;
         attr.inherit = pid != -1;
         fd = open_event(&attr, pid, cpu->number, cpu->fd[kind]);
+        run_program(perf, fd, kind);
         if (fd < 0 || !infp_fd_is_scarce(fd))
                 return fd;
         infp_close(fd);
@@ -579,6 +588,7 @@ int infp_perf_open(const struct infp_perf_options *options, struct infp_perf **r
         if (!perf)
                 return infp_fail(err, -ENOMEM, "no memory for perf events");
         perf->options = *options;
+        perf->program_fd = -1;
         r = probe(perf, ret_fix, err);
         perf->n_kinds = options->switch_samples && perf->may.switch_samples ? PERF_KINDS : 1;
         if (r >= 0)
@@ -634,6 +644,14 @@ uint32_t infp_perf_stack_bytes(const struct infp_perf *perf)
 unsigned infp_perf_rings(const struct infp_perf *perf)
 {
         return perf->n_cpus * perf->n_kinds;
+}
+
+void infp_perf_set_program(struct infp_perf *perf, int fd)
+{
+        perf->program_fd = fd;
+        for (unsigned i = 0; i < perf->n_groups * perf->per_group; i++)
+                if (perf->groups[i / perf->per_group].tid)
+                        run_program(perf, perf->fds[i].fd, (enum perf_kind)(i % perf->n_kinds));
 }
 
 int infp_perf_launch(struct infp_perf *perf, pid_t pid, struct infp_err *err)

@@ -35,6 +35,7 @@ struct infp_perf {
         bool has_lost_format;
         enum infp_perf_method method;
         bool is_stopped;
+        int program_fd; /* -1: none */
 
         struct perf_cpu *cpus;
         struct infp_perf_ring *rings; /* n_kinds of each CPU */

@@ -7,9 +7,21 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "unwind/python/merge.h"
 #include "unwind/rule.h"
 
 enum { INFP_PERF_MAX_KERNEL_FRAMES = 127 };
+
+/* Python frames of the same moment, which perf does not have: sampler/python adds them. */
+struct infp_python_moment {
+        const struct infp_python_range *ranges; /* of the interpreter's loop; stays for longer than any sample waits */
+        uint32_t n_ranges;
+        bool has_frames; /* false: none were read */
+        uint32_t n;
+        const struct infp_python_frame *frames; /* the innermost first */
+        const uint64_t *ids;                    /* of the named frames; 0: no memory, or a shim */
+        enum infp_python_end end;
+};
 
 /* A moment of a thread. Everything is borrowed for the call. */
 struct infp_perf_sample {
@@ -28,7 +40,8 @@ struct infp_perf_sample {
         uint32_t unknown;
         const uint8_t *stack; /* copy from the stack pointer on */
         uint32_t stack_size;
-        bool is_cut; /* the stack may go on above the copy */
+        bool is_cut;                             /* the stack may go on above the copy */
+        const struct infp_python_moment *python; /* NULL: its process runs no Python that is known */
 };
 
 struct infp_perf_mapping {

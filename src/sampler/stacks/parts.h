@@ -3,6 +3,7 @@
 
 #include "base/ids.h"
 #include "base/map.h"
+#include "sampler/python/names.h"
 #include "sampler/spaces/process.h"
 #include "sampler/stacks/stack.h"
 #include "sampler/stacks/wait.h"
@@ -17,6 +18,7 @@ enum {
         INFP_STACK_DEPTH = 1024,  /* of user frames */
         INFP_MAX_NAMELESS = 65536,
         INFP_FRAME_OF_KERNEL = 1 << 16, /* beside the flags of infp_unwind_frame */
+        INFP_FRAME_OF_PYTHON = 1 << 17, /* the same; pc is the id of the named frame */
 };
 
 /* The id of the frame at an address of a place: of a process, and the mappings that it has. */
@@ -54,6 +56,12 @@ struct infp_stacks {
         /* Of the stack that is at work, the kernel's before the user's. */
         struct infp_unwind_frame frames[INFP_PERF_MAX_KERNEL_FRAMES + INFP_STACK_DEPTH];
         const struct infp_unwound *found; /* whose frames infp_stacks_frames gives: while its caller is told of it */
+        struct {                          /* scratch of infp_stack_merge */
+                uint64_t pcs[INFP_STACK_DEPTH];
+                bool is_exact[INFP_STACK_DEPTH];
+                uint32_t order[INFP_STACK_DEPTH];
+                struct infp_unwind_frame frames[INFP_STACK_DEPTH];
+        } merge;
         struct infp_row row;
         char text[INFP_STACK_TEXT];
         struct infp_stacks_counts counts;
@@ -69,6 +77,7 @@ struct infp_frame_place {
         enum infp_frame_kind kind;
         struct infp_object *object; /* NULL: the kernel, or nothing known */
         bool is_guessed;
+        const struct infp_python_name *python; /* of kind INFP_FRAME_PYTHON */
 };
 
 /* A stack that was unwound, the frames of which are in infp_stacks.frames. */
@@ -82,6 +91,9 @@ struct infp_unwound {
         bool is_guessable; /* a guess may lead on */
 };
 
+/* Puts Python frames into the place of those of the interpreter's loop, or counts why not. */
+void infp_stack_merge(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_python_moment *python,
+                      struct infp_stack_counts *counts);
 /* Writes the frames and nodes that were not written yet. Returns the innermost node, 0 for none. */
 uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_found *moment,
                           const struct infp_unwound *unwound);

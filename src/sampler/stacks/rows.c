@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "sampler/stacks/parts.h"
 
-enum { MAX_NAMED = 65536 };
+enum { MAX_NAMED = 131072 };
 #define MIX UINT64_C(0x9e3779b97f4a7c15)
 
 static const char kernel_name[] = "[kernel]", unknown_name[] = "[unknown]";
@@ -137,6 +137,28 @@ void infp_stack_nameless_done(struct infp_stacks *stacks)
 
 /* ---- frames ---- */
 
+/* Its name, once: a join of names and frames would count twice what has two. */
+static bool put_symbol(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, const struct infp_python_name *name,
+                       const char *from)
+{
+        if (!name->function || infp_map_get(&stacks->named, frame))
+                return true;
+        if (stacks->named.n >= MAX_NAMED)
+                return false;
+        infp_row_begin(&stacks->row, &infp_table_symbols, t_ns);
+        infp_row_id(&stacks->row, INFP_SYMBOLS_FRAME, frame);
+        infp_row_i64(&stacks->row, INFP_SYMBOLS_LEVEL, 0);
+        infp_row_bytes(&stacks->row, INFP_SYMBOLS_NAME, name->function, strlen(name->function));
+        if (name->file)
+                infp_row_bytes(&stacks->row, INFP_SYMBOLS_FILE, name->file, strlen(name->file));
+        if (name->line)
+                infp_row_i64(&stacks->row, INFP_SYMBOLS_LINE, name->line);
+        if (name->first_line)
+                infp_row_i64(&stacks->row, INFP_SYMBOLS_FUNCTION_LINE, name->first_line);
+        infp_row_str(&stacks->row, INFP_SYMBOLS_FROM, from);
+        return infp_stack_put_row(stacks) == 0 && infp_map_put(&stacks->named, frame, 1) == 0;
+}
+
 /* Ids of the kernel's frames hold for this boot alone, since it lies elsewhere in the next. */
 static struct infp_frame_place kernel_place(const struct infp_stacks *stacks, uint64_t address)
 {
@@ -147,6 +169,18 @@ static struct infp_frame_place kernel_place(const struct infp_stacks *stacks, ui
                 .id = infp_frame_id(kind, stacks->env.boot_id, strlen(stacks->env.boot_id), address, false),
                 .address = address,
                 .kind = kind,
+        };
+}
+
+static struct infp_frame_place python_place(const struct infp_stacks *stacks, uint64_t id)
+{
+        const struct infp_python_name *name = infp_python_names_get(stacks->options.python, id);
+
+        return (struct infp_frame_place){
+                .id = id,
+                .address = name->address,
+                .kind = INFP_FRAME_PYTHON,
+                .python = name,
         };
 }
 
@@ -200,9 +234,13 @@ static void put_frame(struct infp_stacks *stacks, const struct infp_stack_found 
                       const struct infp_frame_place *place)
 {
         const struct infp_object *object = place->object;
-        const char *name = object ? object->name : place->kind == INFP_FRAME_KERNEL ? kernel_name : unknown_name;
+        const char *name = object                             ? object->name
+                           : place->python                    ? place->python->file
+                           : place->kind == INFP_FRAME_KERNEL ? kernel_name
+                                                              : unknown_name;
 
-        if (infp_ids_has(&stacks->seen, place->id))
+        if (infp_ids_has(&stacks->seen, place->id) ||
+            (place->python && !put_symbol(stacks, moment->t_ns, place->id, place->python, "python")))
                 return;
         infp_row_begin(&stacks->row, &infp_table_frames, moment->t_ns);
         infp_row_id(&stacks->row, INFP_FRAMES_ID, place->id);
@@ -210,7 +248,8 @@ static void put_frame(struct infp_stacks *stacks, const struct infp_stack_found 
         infp_row_bytes(&stacks->row, INFP_FRAMES_OBJECT, name, strlen(name));
         if (object && object->image && object->image->build_id_size)
                 infp_row_str(&stacks->row, INFP_FRAMES_BUILD_ID, object->image->build_id_text);
-        infp_row_u64(&stacks->row, INFP_FRAMES_ADDRESS, place->address);
+        if (place->address || !place->python)
+                infp_row_u64(&stacks->row, INFP_FRAMES_ADDRESS, place->address);
         infp_row_bool(&stacks->row, INFP_FRAMES_IS_GUESSED, place->is_guessed);
         if (infp_stack_put_row(stacks) == 0) {
                 add_seen(stacks, place->id);
@@ -278,11 +317,13 @@ static void put_node(struct infp_stacks *stacks, const struct infp_stack_found *
 static struct infp_frame_place place_of(const struct infp_stacks *stacks, const struct infp_stack_found *moment,
                                         const struct infp_unwound *unwound, const struct infp_unwind_frame *frame)
 {
+        if (frame->flags & INFP_FRAME_OF_PYTHON)
+                return python_place(stacks, frame->pc);
         return frame->flags & INFP_FRAME_OF_KERNEL ? kernel_place(stacks, frame->pc)
                                                    : user_place(unwound, frame, moment->process);
 }
 
-enum { FLAGS = INFP_FRAME_EXACT | INFP_FRAME_GUESSED | INFP_FRAME_OF_KERNEL };
+enum { FLAGS = INFP_FRAME_EXACT | INFP_FRAME_GUESSED | INFP_FRAME_OF_KERNEL | INFP_FRAME_OF_PYTHON };
 
 /* The id of a frame, through a cache by address. */
 static uint64_t frame_id(struct infp_stacks *stacks, const struct infp_stack_found *moment,
@@ -397,25 +438,12 @@ uint32_t infp_stacks_frames(const struct infp_stacks *stacks, struct infp_stack_
 
 /* ---- frames that have a name alone ---- */
 
-/* Its name, once: a join of names and frames would count twice what has two. */
-static bool put_symbol(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, const char *name)
-{
-        if (infp_map_get(&stacks->named, frame))
-                return true;
-        if (stacks->named.n >= MAX_NAMED)
-                return false;
-        infp_row_begin(&stacks->row, &infp_table_symbols, t_ns);
-        infp_row_id(&stacks->row, INFP_SYMBOLS_FRAME, frame);
-        infp_row_i64(&stacks->row, INFP_SYMBOLS_LEVEL, 0);
-        infp_row_bytes(&stacks->row, INFP_SYMBOLS_NAME, name, strlen(name));
-        infp_row_str(&stacks->row, INFP_SYMBOLS_FROM, "proc");
-        return infp_stack_put_row(stacks) == 0 && infp_map_put(&stacks->named, frame, 1) == 0;
-}
-
 static void put_named_frame(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, enum infp_frame_kind kind,
                             const char *name)
 {
-        if (infp_ids_has(&stacks->seen, frame) || !put_symbol(stacks, t_ns, frame, name))
+        const struct infp_python_name alone = { .function = name };
+
+        if (infp_ids_has(&stacks->seen, frame) || !put_symbol(stacks, t_ns, frame, &alone, "proc"))
                 return;
         infp_row_begin(&stacks->row, &infp_table_frames, t_ns);
         infp_row_id(&stacks->row, INFP_FRAMES_ID, frame);

@@ -214,13 +214,16 @@ static void count(struct infp_stacks *stacks, enum infp_stack_mode mode, const s
 }
 
 /* Makes the stack of what was unwound last, and gives it to `found`. object: a table that may still come. */
-static void resolve(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_object *object,
-                    struct infp_stack_found *moment, infp_stack_found_fn *found, void *context, uint64_t cookie)
+static void resolve(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_perf_sample *sample,
+                    const struct infp_object *object, struct infp_stack_found *moment, infp_stack_found_fn *found,
+                    void *context, uint64_t cookie)
 {
         uint32_t n;
 
         if (unwound->is_guessable)
                 guess(stacks, unwound);
+        if (sample->python)
+                infp_stack_merge(stacks, unwound, sample->python, &stacks->counts.modes[moment->mode]);
         n = unwound->n_kernel + unwound->result.n_frames;
         moment->is_truncated = unwound->result.end != INFP_UNWIND_COMPLETE;
         moment->depth = n ? n - 1 : 0;
@@ -239,7 +242,8 @@ static bool go_on(struct infp_stacks *stacks, struct infp_waiting *waiting, bool
 
         if (!unwind(stacks, waiting->space, &waiting->sample, &unwound, &waiting->object) && may_wait)
                 return false;
-        resolve(stacks, &unwound, waiting->object, &waiting->moment, waiting->found, waiting->context, waiting->cookie);
+        resolve(stacks, &unwound, &waiting->sample, waiting->object, &waiting->moment, waiting->found, waiting->context,
+                waiting->cookie);
         infp_space_unref(waiting->space);
         infp_wait_remove(&stacks->wait, waiting);
         return true;
@@ -335,7 +339,7 @@ void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample 
                 }
                 unwind(stacks, process->space, sample, &unwound, &object);
         }
-        resolve(stacks, &unwound, object, &moment, found, context, cookie);
+        resolve(stacks, &unwound, sample, object, &moment, found, context, cookie);
 }
 
 /* ---- rows of samples, and records of perf events ---- */

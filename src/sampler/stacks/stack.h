@@ -15,6 +15,7 @@
 #include "model/row.h"
 #include "model/stack_tables.h"
 #include "sampler/perf/perf.h"
+#include "sampler/python/names.h"
 #include "unwind/walk.h"
 
 /* What a sample is of; its name is stack_samples.mode. Counts are kept apart. */
@@ -29,6 +30,7 @@ struct infp_stacks_options {
         /* Takes a row away: 0, or -ENOSPC (no room: entities are tried again with the next sample that names them). */
         int (*put)(void *context, const struct infp_row *row);
         void *put_context;
+        const struct infp_python_names *python; /* of frames that samples have; NULL: they have none */
 };
 
 struct infp_stacks;
@@ -105,6 +107,9 @@ struct infp_stack_counts {
         uint64_t
                 hurried; /* of those: without a table that was still to be built, since the queue was full or the end came */
         uint64_t frames, guessed_frames; /* user frames */
+        /* Of stacks in which Python was at work: its frames are in their places; or not, since both parts do not fit, since its frames
+         * changed while they were read, or since none were read. */
+        uint64_t python_merged, python_unmerged, python_torn, python_missed;
 };
 struct infp_stacks_counts {
         struct infp_stack_counts modes[INFP_STACK_MODES];

@@ -20,7 +20,8 @@ struct infp_waiting {
         infp_stack_found_fn *found;
         void *context;
         uint64_t cookie;
-        struct infp_perf_sample sample; /* what it points to lies after the record */
+        struct infp_perf_sample sample;   /* what it points to lies after the record */
+        struct infp_python_moment python; /* if the sample has that */
 };
 
 enum { INFP_WAIT_BUCKETS = 1024 };

@@ -393,11 +393,48 @@ static void put_names(struct infp_str *out, const struct infp_flame *f, const st
         }
 }
 
-/* Native stacks contain Python functions only if the interpreter names them for perf. */
-static void put_python(struct infp_str *out, const struct infp_flame *f)
+/* "Python frames: 99.9 % of 1,384 stacks have theirs, read by a BPF program; without them: 1 that did not fit its native frames." */
+static void put_python_share(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        const struct {
+                double n;
+                const char *one, *many;
+        } without[] = {
+                { s->python_unmerged, "that does not fit its native frames", "that do not fit their native frames" },
+                { s->python_torn, "whose frames changed while they were read",
+                  "whose frames changed while they were read" },
+                { s->python_missed, "whose frames were not read", "whose frames were not read" },
+        };
+        const double all = s->python_merged + s->python_unmerged + s->python_torn + s->python_missed;
+        bool is_first = true;
+
+        if (!(all > 0))
+                return;
+        infp_str_puts(out, "Python frames: ");
+        put_share(out, s->python_merged, all);
+        infp_str_puts(out, " of ");
+        put_count(out, all, "stack has", "stacks have");
+        infp_str_printf(out, " theirs, read by %s", s->python_method);
+        for (unsigned i = 0; i < INFP_COUNT(without); i++)
+                if (without[i].n > 0) {
+                        infp_str_puts(out, is_first ? "; native frames alone have " : ", ");
+                        put_count(out, without[i].n, without[i].one, without[i].many);
+                        is_first = false;
+                }
+        infp_str_puts(out, ". ");
+}
+
+/* Native stacks contain Python functions only if we read them, or if the interpreter names them for perf. */
+static void put_python(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
 {
         uint64_t evaluated = 0;
 
+        if (s && *s->python_method)
+                put_python_share(out, s);
+        if (s && s->python_unknown > 0) {
+                put_count(out, s->python_unknown, "program runs", "programs run");
+                infp_str_puts(out, " a Python that is not known, or may not be read: `sources` says which. ");
+        }
         for (uint32_t i = 0; i < f->n_functions; i++) {
                 const struct infp_flame_function *function = &f->functions[i];
 
@@ -407,8 +444,10 @@ static void put_python(struct infp_str *out, const struct infp_flame *f)
                         evaluated = function->total_samples;
         }
         if (20 * evaluated > f->samples)
-                infp_str_puts(out, "Python functions have no names: run Python 3.12 or later with -X perf, or for any "
-                                   "version use `py-spy record -f raw` and `infprof import`. ");
+                infp_str_puts(out,
+                              "Python functions have no names: `infprof doctor` says which right is missing to read "
+                              "them; else run Python 3.12 or later with -X perf, or for any version use `py-spy "
+                              "record -f raw` and `infprof import`. ");
 }
 
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, const struct infp_sampling_mode *s)
@@ -423,7 +462,7 @@ void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, c
                 put_incomplete(out, s);
         if (flame && flame->samples) {
                 put_names(out, flame, s);
-                put_python(out, flame);
+                put_python(out, flame, s);
         }
         if (s && !isnan(s->own_cpu_s)) {
                 infp_str_puts(out, "Sampling took ");
@@ -620,6 +659,12 @@ static void put_sampling_json(struct infp_json *json, const struct infp_sampling
         put_number_json(json, "frames", s->frames);
         put_number_json(json, "guessed_frames", s->guessed_frames);
         put_number_json(json, "skipped_threads", s->skipped_threads);
+        infp_json_member_str(json, "python_method", *s->python_method ? s->python_method : NULL);
+        put_number_json(json, "python_merged", s->python_merged);
+        put_number_json(json, "python_unmerged", s->python_unmerged);
+        put_number_json(json, "python_torn", s->python_torn);
+        put_number_json(json, "python_missed", s->python_missed);
+        put_number_json(json, "python_unknown", s->python_unknown);
         infp_json_member_f64(json, "own_cpu_seconds", s->own_cpu_s);
         infp_json_object_end(json);
 }

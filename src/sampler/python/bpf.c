@@ -1,0 +1,279 @@
+#include "sampler/python/bpf.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/debug.h"
+#include "base/mem.h"
+#include "base/rights.h"
+
+/* ---- libbpf, of which so much is used: stable since its version 1.0 ---- */
+
+struct bpf_object;
+struct bpf_map;
+struct bpf_program;
+struct ring_buffer;
+typedef int print_fn(int level, const char *format, va_list ap);
+typedef int sample_fn(void *context, void *data, size_t size);
+
+#define FUNCTIONS(X)                                                                                          \
+        X(print_fn *, libbpf_set_print, (print_fn *) )                                                        \
+        X(struct bpf_object *, bpf_object__open_mem, (const void *, size_t, const void *) )                   \
+        X(int, bpf_object__load, (struct bpf_object *) )                                                      \
+        X(void, bpf_object__close, (struct bpf_object *) )                                                    \
+        X(struct bpf_map *, bpf_object__find_map_by_name, (const struct bpf_object *, const char *) )         \
+        X(struct bpf_program *, bpf_object__find_program_by_name, (const struct bpf_object *, const char *) ) \
+        X(int, bpf_map__fd, (const struct bpf_map *) )                                                        \
+        X(int, bpf_map__set_max_entries, (struct bpf_map *, uint32_t))                                        \
+        X(int, bpf_map__set_initial_value, (struct bpf_map *, const void *, size_t))                          \
+        X(int, bpf_program__fd, (const struct bpf_program *) )                                                \
+        X(int, bpf_map_update_elem, (int, const void *, const void *, uint64_t))                              \
+        X(int, bpf_map_lookup_elem, (int, const void *, void *) )                                             \
+        X(int, bpf_map_delete_elem, (int, const void *) )                                                     \
+        X(struct ring_buffer *, ring_buffer__new, (int, sample_fn *, void *, const void *) )                  \
+        X(int, ring_buffer__consume, (struct ring_buffer *) )                                                 \
+        X(void, ring_buffer__free, (struct ring_buffer *) )
+
+static struct {
+#define X(type, name, arguments) type(*name) arguments;
+        FUNCTIONS(X)
+#undef X
+} lib;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int load_r;
+static struct infp_err load_err;
+static char refusal[256]; /* the last line of the kernel's log; one thread loads */
+
+static void note_line(const char *line, size_t n)
+{
+        infp_debug("libbpf: %.*s", (int) n, line);
+        if (n && strncmp(line, "processed ", 10) != 0 && strncmp(line, "-- ", 3) != 0)
+                snprintf(refusal, sizeof(refusal), "%.*s", (int) n, line);
+}
+
+/* libbpf's warnings, and within one of them the verifier's log: its end says why. */
+static int note(int level, const char *format, va_list ap)
+{
+        infp_autofree char *text = NULL;
+        const char *at, *end;
+
+        if (level > 0 || vasprintf(&text, format, ap) < 0)
+                return 0;
+        at = strlen(text) > 8192 ? text + strlen(text) - 8192 : text;
+        while (*at) {
+                end = strchrnul(at, '\n');
+                /* What libbpf says after the log is about itself. */
+                if (strncmp(at, "libbpf: ", 8) != 0)
+                        note_line(at, (size_t) (end - at));
+                else
+                        infp_debug("%.*s", (int) (end - at), at);
+                at = *end ? end + 1 : end;
+        }
+        return 0;
+}
+
+static int load_library(struct infp_err *err)
+{
+        void *library = dlopen("libbpf.so.1", RTLD_NOW | RTLD_LOCAL); /* stays */
+
+        if (!library)
+                return infp_fail(err, -ENOPKG, "Python frames by BPF need libbpf.so.1: %s", dlerror());
+#define X(type, name, arguments)                      \
+        *(void **) &lib.name = dlsym(library, #name); \
+        if (!lib.name)                                \
+                return infp_fail(err, -ENOPKG, "libbpf.so.1 has no " #name);
+        FUNCTIONS(X)
+#undef X
+        lib.libbpf_set_print(note);
+        return 0;
+}
+
+static void load_once(void)
+{
+        load_r = load_library(&load_err);
+}
+
+/* ---- the program and its maps ---- */
+
+struct infp_bpf {
+        struct bpf_object *object;
+        struct ring_buffer *ring;
+        int program, processes, counts;
+        infp_bpf_take_fn *take;
+        void *context;
+};
+
+static int take_record(void *context, void *data, size_t size)
+{
+        const struct infp_bpf *bpf = context;
+        const struct infp_frames_record *record = data;
+        const size_t head = offsetof(struct infp_frames_record, frames);
+
+        if (size >= head && record->n <= INFP_FRAMES_MOST && size >= head + record->n * sizeof(record->frames[0]))
+                bpf->take(bpf->context, record);
+        return 0;
+}
+
+/* 0: the first pid namespace, whose numbers the kernel has at hand. */
+static uint32_t own_pid_namespace(void)
+{
+        static const uint32_t first = 0xeffffffc; /* PROC_PID_INIT_INO */
+        struct stat st;
+
+        return stat("/proc/self/ns/pid", &st) < 0 || (uint32_t) st.st_ino == first ? 0 : (uint32_t) st.st_ino;
+}
+
+static int set_up(const struct infp_bpf *bpf, uint32_t ring_bytes, struct infp_err *err)
+{
+        struct bpf_map *ring = lib.bpf_object__find_map_by_name(bpf->object, "records"),
+                       *constants = lib.bpf_object__find_map_by_name(bpf->object, ".rodata");
+        const uint32_t namespace = own_pid_namespace();
+
+        if (!ring || !constants || lib.bpf_map__set_max_entries(ring, ring_bytes) < 0 ||
+            lib.bpf_map__set_initial_value(constants, &namespace, sizeof(namespace)) < 0)
+                return infp_fail(err, -EBADMSG, "libbpf cannot prepare the program that reads Python frames");
+        return 0;
+}
+
+static int refused(int r, const char **ret_fix, struct infp_err *err)
+{
+        enum { BPF = 39 }; /* CAP_BPF, which headers older than Linux 5.8 do not have */
+
+        if (r == -EPERM || r == -EACCES) {
+                if (!infp_has_capability(CAP_SYS_ADMIN) && !infp_has_capability(BPF)) {
+                        *ret_fix = infp_rights_fix(INFP_MAY_BPF);
+                        return infp_fail(err, r, "the kernel lets only CAP_BPF and CAP_PERFMON read Python frames");
+                }
+        }
+        if (refusal[0])
+                return infp_fail_errno(err, r, "the kernel refuses the BPF program that reads Python frames (%s)",
+                                       refusal);
+        return infp_fail_errno(err, r, "the BPF program that reads Python frames cannot be loaded");
+}
+
+static int find_parts(struct infp_bpf *bpf, struct infp_err *err)
+{
+        static const char *const names[] = { "processes", "counts", "records" };
+        const struct bpf_program *program = lib.bpf_object__find_program_by_name(bpf->object, "infp_frames");
+        int fds[INFP_COUNT(names)];
+
+        for (size_t i = 0; i < INFP_COUNT(names); i++) {
+                const struct bpf_map *map = lib.bpf_object__find_map_by_name(bpf->object, names[i]);
+
+                fds[i] = map ? lib.bpf_map__fd(map) : -1;
+        }
+        bpf->processes = fds[0];
+        bpf->counts = fds[1];
+        bpf->program = program ? lib.bpf_program__fd(program) : -1;
+        bpf->ring = lib.ring_buffer__new(fds[2], take_record, bpf, NULL);
+        if (bpf->program < 0 || bpf->processes < 0 || bpf->counts < 0 || !bpf->ring)
+                return infp_fail(err, -EBADMSG, "libbpf cannot map the buffer of Python frames");
+        return 0;
+}
+
+int infp_bpf_open(uint32_t ring_bytes, struct infp_bpf **ret, const char **ret_fix, struct infp_err *err)
+{
+        struct infp_bpf *bpf;
+        int r;
+
+        *ret_fix = NULL;
+        if (!infp_frames_object_size)
+                return infp_fail(err, -ENOTSUP,
+                                 "this infprof was built without clang, so it has no BPF program for "
+                                 "Python frames");
+        pthread_once(&once, load_once);
+        if (load_r < 0) {
+                *ret_fix = "apt-get install libbpf1";
+                return infp_fail(err, load_r, "%s", load_err.text);
+        }
+        bpf = calloc(1, sizeof(*bpf));
+        if (!bpf)
+                return infp_fail(err, -ENOMEM, "no memory for Python frames");
+        refusal[0] = 0;
+        bpf->object = lib.bpf_object__open_mem(infp_frames_object, infp_frames_object_size, NULL);
+        r = bpf->object ? set_up(bpf, ring_bytes, err) : infp_fail_errno(err, -errno, "libbpf cannot read our program");
+        if (r == 0) {
+                r = lib.bpf_object__load(bpf->object);
+                r = r < 0 ? refused(r, ret_fix, err) : find_parts(bpf, err);
+        }
+        if (r < 0) {
+                infp_bpf_free(bpf);
+                return r;
+        }
+        *ret = bpf;
+        return 0;
+}
+
+struct infp_bpf *infp_bpf_free(struct infp_bpf *bpf)
+{
+        if (!bpf)
+                return NULL;
+        if (bpf->ring)
+                lib.ring_buffer__free(bpf->ring);
+        if (bpf->object)
+                lib.bpf_object__close(bpf->object);
+        free(bpf);
+        return NULL;
+}
+
+int infp_bpf_program(const struct infp_bpf *bpf)
+{
+        return bpf->program;
+}
+
+struct infp_frames_process infp_bpf_process(const struct infp_python *python)
+{
+        const struct infp_python_layout *layout = &python->layout;
+        const uint16_t members[] = { layout->code_file, layout->code_name, layout->code_qualname,
+                                     layout->code_line_table };
+        struct infp_frames_process ret = { .runtime = python->runtime, .layout = *layout };
+
+        ret.check_offset = layout->code_file;
+        for (size_t i = 0; i < INFP_COUNT(members); i++) {
+                const unsigned word = (unsigned) (members[i] - ret.check_offset) / 8;
+
+                if (members[i] != INFP_PYTHON_ABSENT && members[i] >= ret.check_offset &&
+                    word < INFP_FRAMES_CHECK_WORDS)
+                        ret.check_mask |= (uint16_t) (1U << word);
+        }
+        return ret;
+}
+
+int infp_bpf_put(struct infp_bpf *bpf, pid_t pid, const struct infp_frames_process *process)
+{
+        const int key = pid;
+
+        return lib.bpf_map_update_elem(bpf->processes, &key, process, 0);
+}
+
+void infp_bpf_drop(struct infp_bpf *bpf, pid_t pid)
+{
+        const int key = pid;
+
+        lib.bpf_map_delete_elem(bpf->processes, &key);
+}
+
+void infp_bpf_drain(struct infp_bpf *bpf, infp_bpf_take_fn *take, void *context)
+{
+        bpf->take = take;
+        bpf->context = context;
+        lib.ring_buffer__consume(bpf->ring);
+}
+
+struct infp_frames_counts infp_bpf_counts(struct infp_bpf *bpf)
+{
+        struct infp_frames_counts ret = { 0 };
+        const uint32_t zero = 0;
+
+        lib.bpf_map_lookup_elem(bpf->counts, &zero, &ret);
+        return ret;
+}

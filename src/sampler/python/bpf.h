@@ -1,0 +1,34 @@
+/* The program that reads Python frames in the kernel (frames.bpf.c): loads it, says to it which processes run Python, and takes what it
+ * has read. libbpf is loaded when it is needed. Belongs to one thread. */
+#pragma once
+
+#include "base/err.h"
+#include "sampler/python/find.h"
+#include "sampler/python/frames.h"
+
+struct infp_bpf;
+
+/* ring_bytes: of records, a power of two of pages. 0; -ENOTSUP: this infprof was built without the program; -ENOPKG: no libbpf; or what
+ * the kernel answered: err has the reason, ret_fix what would help or NULL. The kernel's log goes to INFPROF_DEBUG. */
+int infp_bpf_open(uint32_t ring_bytes, struct infp_bpf **ret, const char **ret_fix, struct infp_err *err);
+struct infp_bpf *infp_bpf_free(struct infp_bpf *bpf); /* NULL is fine; returns NULL */
+
+/* Descriptor of the program, for PERF_EVENT_IOC_SET_BPF. */
+int infp_bpf_program(const struct infp_bpf *bpf);
+
+/* What the program is told of an interpreter. */
+struct infp_frames_process infp_bpf_process(const struct infp_python *python);
+/* The process runs this Python from now on. 0 or a negative errno. */
+int infp_bpf_put(struct infp_bpf *bpf, pid_t pid, const struct infp_frames_process *process);
+/* It does no longer. */
+void infp_bpf_drop(struct infp_bpf *bpf, pid_t pid);
+
+/* Gives the records that lie in the ring to `take`, in about the order of their time. Their sizes were checked. */
+typedef void infp_bpf_take_fn(void *context, const struct infp_frames_record *record);
+void infp_bpf_drain(struct infp_bpf *bpf, infp_bpf_take_fn *take, void *context);
+
+struct infp_frames_counts infp_bpf_counts(struct infp_bpf *bpf);
+
+/* The object that frames.bpf.c was compiled to; size 0: it was not. */
+extern const unsigned char infp_frames_object[];
+extern const size_t infp_frames_object_size;

@@ -1,0 +1,166 @@
+#include "sampler/python/codes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "unwind/python/code.h"
+
+enum {
+        FRAMES = 8192,         /* cached frames, a power of two */
+        MOST_CODES = 65536,    /* then all are forgotten, and read again */
+        MOST_BYTES = 16 << 20, /* of line tables: the same */
+};
+
+/* What is kept of a code object. */
+struct code {
+        const char *file, *function; /* function NULL: it could not be read */
+        uint64_t bytes, bytes_size;
+        uint32_t first_line, flags;
+        bool has_line_table;
+        uint32_t line_table_size;
+        uint8_t line_table[];
+};
+
+struct infp_python_codes {
+        struct infp_python_names *names;
+        struct infp_map by_key; /* by process, address and check; to struct code */
+        size_t bytes;
+        uint64_t n_unread;
+        struct cached {
+                uint64_t code, instruction, id;
+        } frames[FRAMES];
+        struct infp_python_code scratch; /* as large as the largest line table */
+};
+
+static void forget(struct infp_python_codes *codes)
+{
+        for (size_t i = 0; i < codes->by_key.cap; i++)
+                if (codes->by_key.slots[i].key)
+                        free((void *) (uintptr_t) codes->by_key.slots[i].value);
+        infp_map_done(&codes->by_key);
+        codes->by_key = (struct infp_map){ 0 };
+        codes->bytes = 0;
+}
+
+struct infp_python_codes *infp_python_codes_new(struct infp_python_names *names)
+{
+        struct infp_python_codes *codes = calloc(1, sizeof(*codes));
+
+        if (codes)
+                codes->names = names;
+        return codes;
+}
+
+struct infp_python_codes *infp_python_codes_free(struct infp_python_codes *codes)
+{
+        if (codes)
+                forget(codes);
+        free(codes);
+        return NULL;
+}
+
+/* Into scratch. False: it is not there any more. The sample says which one it was: address and check. */
+static bool read_code(struct infp_python_codes *codes, const struct infp_python_process *process,
+                      const struct infp_frames_one *frame)
+{
+        const struct infp_python_memory memory = infp_python_process_memory(process->pid);
+        const struct infp_python *python = process->python;
+        uint64_t words[INFP_FRAMES_CHECK_WORDS];
+
+        return infp_python_code_read(&python->layout, &memory, python->code_type, frame->code, &codes->scratch) == 0 &&
+               memory.read(memory.context, frame->code + process->frames->check_offset, words, sizeof(words)) == 0 &&
+               infp_frames_check(process->frames, words) == frame->check;
+}
+
+static struct code *keep(struct infp_python_codes *codes, bool was_read)
+{
+        const struct infp_python_code *from = &codes->scratch;
+        const uint32_t size = was_read && from->has_line_table ? from->line_table_size : 0;
+        struct code *code = calloc(1, sizeof(*code) + size);
+
+        if (!code)
+                return NULL;
+        codes->bytes += sizeof(*code) + size;
+        if (!was_read)
+                return code;
+        code->file = infp_python_names_text(codes->names, from->file);
+        code->function = code->file ? infp_python_names_text(codes->names, from->function) : NULL;
+        code->bytes = from->bytes;
+        code->bytes_size = from->bytes_size;
+        code->first_line = from->first_line;
+        code->flags = from->flags;
+        code->has_line_table = from->has_line_table;
+        code->line_table_size = size;
+        memcpy(code->line_table, from->line_table, size);
+        return code;
+}
+
+static const struct code *code_of(struct infp_python_codes *codes, const struct infp_python_process *process,
+                                  const struct infp_frames_one *frame, uint64_t key)
+{
+        const uint64_t *at = infp_map_get(&codes->by_key, key);
+        struct code *code;
+        bool was_read;
+
+        if (at)
+                return (const struct code *) (uintptr_t) *at;
+        if (codes->by_key.n >= MOST_CODES || codes->bytes >= MOST_BYTES)
+                forget(codes);
+        was_read = read_code(codes, process, frame);
+        codes->n_unread += !was_read;
+        code = keep(codes, was_read);
+        if (code && infp_map_put(&codes->by_key, key, (uintptr_t) code) < 0) {
+                free(code);
+                code = NULL;
+        }
+        return code;
+}
+
+static uint32_t line_of(struct infp_python_codes *codes, const struct infp_python_process *process,
+                        const struct infp_frames_one *frame, const struct code *code)
+{
+        struct infp_python_code *whole = &codes->scratch;
+
+        whole->address = frame->code;
+        whole->bytes = code->bytes;
+        whole->bytes_size = code->bytes_size;
+        whole->first_line = code->first_line;
+        whole->flags = code->flags;
+        whole->has_line_table = code->has_line_table;
+        whole->line_table_size = code->line_table_size;
+        memcpy(whole->line_table, code->line_table, code->line_table_size);
+        return infp_python_code_line(&process->python->layout, whole, frame->instruction);
+}
+
+uint64_t infp_python_codes_frame(struct infp_python_codes *codes, const struct infp_python_process *process,
+                                 const struct infp_frames_one *frame)
+{
+        const uint64_t parts[] = { process->id, frame->code, frame->check };
+        const uint64_t key = infp_hash64(parts, sizeof(parts), 0) | 1;
+        struct cached *cached = &codes->frames[(key ^ frame->instruction / 2) % FRAMES];
+        const struct code *code;
+
+        if (cached->code == key && cached->instruction == frame->instruction)
+                return cached->id;
+        code = code_of(codes, process, frame, key);
+        if (!code)
+                return 0;
+        *cached = (struct cached){ .code = key, .instruction = frame->instruction };
+        if (code->function) {
+                const struct infp_python_name name = { .function = code->function,
+                                                       .file = code->file,
+                                                       .line = line_of(codes, process, frame, code),
+                                                       .first_line = code->first_line };
+
+                cached->id = infp_python_names_add(codes->names, &name);
+        } else {
+                cached->id = infp_python_names_add_unnamed(codes->names, process->id, frame->code);
+        }
+        return cached->id;
+}
+
+uint64_t infp_python_codes_unread(const struct infp_python_codes *codes)
+{
+        return codes->n_unread;
+}

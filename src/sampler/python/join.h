@@ -1,0 +1,20 @@
+/* Which record of Python frames belongs to which sample of perf: that of the same interrupt. Both have the thread, the interrupted
+ * address and nearly the same time. Of one thread. */
+#pragma once
+
+#include "base/byte_ring.h"
+#include "sampler/perf/perf.h"
+#include "sampler/python/frames.h"
+
+struct infp_python_join {
+        struct infp_byte_ring ring;
+};
+
+int infp_python_join_init(struct infp_python_join *join, uint32_t bytes); /* a power of two; 0 or -ENOMEM */
+void infp_python_join_done(struct infp_python_join *join);
+
+/* Copies the record behind those that wait for their samples. Without room the oldest are left out. */
+void infp_python_join_put(struct infp_python_join *join, const struct infp_frames_record *record);
+/* The sample's record, which no other sample gets; valid until the next call. NULL: there is none. Samples are asked for by time. */
+const struct infp_frames_record *infp_python_join_take(struct infp_python_join *join,
+                                                       const struct infp_perf_sample *sample);

@@ -1,0 +1,480 @@
+#include "sampler/python/python.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/debug.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/time.h"
+#include "sampler/python/bpf.h"
+#include "sampler/python/codes.h"
+#include "sampler/python/finder.h"
+#include "sampler/python/join.h"
+
+enum {
+        RECORD_BYTES = 4096, /* of 170 frames: most stacks have less than a quarter of that */
+        LEAST_RING_BYTES = 256 << 10,
+        MOST_RING_BYTES = 16 << 20,
+        MOST_PROCESSES = 65536,
+        SWEEP_S = 2,
+        NEW_S = 1,   /* since a program began, or was about to */
+        KEEP_S = 10, /* an interpreter that nobody runs any more: samples that wait for tables may name it */
+};
+
+const char *infp_python_way_name(enum infp_python_way way)
+{
+        static const char *const names[INFP_PYTHON_WAYS] = { "auto", "outside", "off" };
+
+        return names[way];
+}
+
+/* A Python at its place in memory, shared by processes that have forked. */
+struct interpreter {
+        uint32_t n_refs;
+        uint64_t unused_ns; /* since when nobody has it */
+        struct infp_frames_process frames;
+        struct infp_python python;
+        struct interpreter *next;
+};
+
+enum state {
+        NEW,   /* nothing points to a Python */
+        ASKED, /* the finder looks */
+        AGAIN, /* and there is news since */
+        KNOWN, /* its interpreter is, or it has none */
+};
+
+struct process {
+        pid_t pid;
+        uint64_t id; /* of this program in it */
+        enum state state;
+        struct interpreter *interpreter;
+        uint64_t ended_ns; /* 0: its first thread has not ended */
+};
+
+struct infp_pythons {
+        struct infp_pythons_options options;
+        struct infp_bpf *bpf;
+        struct infp_python_finder *finder;
+        struct infp_python_codes *codes;
+        struct infp_python_join join;
+        struct infp_perf_handler next;
+        struct infp_map by_pid;
+        struct interpreter *interpreters;
+        uint64_t new_ns; /* when a program began last */
+        uint64_t last_id, swept_ns, n_unknown, n_known;
+        struct infp_map said; /* problems, by the hash of their text */
+        /* Of the sample that is at work. */
+        struct infp_python_moment moment;
+        struct infp_python_frame frames[INFP_FRAMES_MOST];
+        uint64_t ids[INFP_FRAMES_MOST];
+};
+
+/* ---- processes ---- */
+
+static uint64_t key_of(pid_t pid)
+{
+        return (uint64_t) (uint32_t) pid * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static struct process *find(const struct infp_pythons *pythons, pid_t pid)
+{
+        const uint64_t *at = infp_map_get(&pythons->by_pid, key_of(pid));
+
+        return at ? (struct process *) (uintptr_t) *at : NULL;
+}
+
+/* The process runs another program now, or none. */
+static void leave(struct infp_pythons *pythons, struct process *process)
+{
+        if (!process->interpreter)
+                return;
+        infp_bpf_drop(pythons->bpf, process->pid);
+        if (--process->interpreter->n_refs == 0)
+                process->interpreter->unused_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        process->interpreter = NULL;
+}
+
+/* A program that has just begun. NULL: no memory, or too many. */
+static struct process *begin(struct infp_pythons *pythons, pid_t pid)
+{
+        struct process *process = find(pythons, pid);
+
+        if (process) {
+                leave(pythons, process);
+        } else {
+                process = pythons->by_pid.n < MOST_PROCESSES ? calloc(1, sizeof(*process)) : NULL;
+                if (!process || infp_map_put(&pythons->by_pid, key_of(pid), (uintptr_t) process) < 0) {
+                        free(process);
+                        return NULL;
+                }
+        }
+        *process = (struct process){ .pid = pid, .id = ++pythons->last_id };
+        pythons->new_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        return process;
+}
+
+static void ask(struct infp_pythons *pythons, struct process *process)
+{
+        if (process->interpreter)
+                return;
+        if (process->state == ASKED || process->state == AGAIN)
+                process->state = AGAIN;
+        else if (infp_python_finder_ask(pythons->finder, process->pid, process->id) == 0)
+                process->state = ASKED;
+}
+
+static void run(struct infp_pythons *pythons, struct process *process, struct interpreter *interpreter)
+{
+        const int r = infp_bpf_put(pythons->bpf, process->pid, &interpreter->frames);
+
+        process->state = KNOWN;
+        if (r < 0) {
+                infp_debug("python: process %d is one too many for the kernel's map", process->pid);
+                return;
+        }
+        interpreter->n_refs++;
+        process->interpreter = interpreter;
+        pythons->n_known++;
+}
+
+static struct interpreter *add_interpreter(struct infp_pythons *pythons, const struct infp_python *python)
+{
+        struct interpreter *interpreter = calloc(1, sizeof(*interpreter));
+
+        if (!interpreter)
+                return NULL;
+        interpreter->python = *python;
+        interpreter->frames = infp_bpf_process(python);
+        interpreter->next = pythons->interpreters;
+        pythons->interpreters = interpreter;
+        return interpreter;
+}
+
+static void say_problem(struct infp_pythons *pythons, const struct infp_python_found *found)
+{
+        const uint64_t key = infp_hash64(found->err.text, strlen(found->err.text), 0);
+
+        pythons->n_unknown++;
+        if (infp_map_get(&pythons->said, key) || pythons->said.n >= 64)
+                return;
+        infp_map_put(&pythons->said, key, 1);
+        pythons->options.problem(pythons->options.context, found->r, found->err.text);
+}
+
+static void take_found(struct infp_pythons *pythons, const struct infp_python_found *found)
+{
+        struct process *process = find(pythons, found->pid);
+        struct interpreter *interpreter;
+        bool has_news;
+
+        if (!process || process->id != found->cookie)
+                return;
+        has_news = process->state == AGAIN;
+        process->state = KNOWN;
+        if (found->r == 0) {
+                interpreter = add_interpreter(pythons, &found->python);
+                if (interpreter)
+                        run(pythons, process, interpreter);
+                infp_debug("python: process %d runs %s, version %x", found->pid, found->python.object,
+                           found->python.version);
+        } else if (has_news) {
+                ask(pythons, process);
+        } else if (found->r != -ENOENT && found->r != -ESRCH) {
+                say_problem(pythons, found);
+        }
+}
+
+/* Its first thread may end before the others. A deletion moves others: what has come into its place is looked at again. */
+static void sweep(struct infp_pythons *pythons, uint64_t now_ns)
+{
+        for (size_t i = 0; i < pythons->by_pid.cap; i++) {
+                const struct infp_map_slot slot = pythons->by_pid.slots[i];
+                struct process *process = (struct process *) (uintptr_t) slot.value;
+
+                if (!slot.key || !process->ended_ns || now_ns < process->ended_ns + SWEEP_S * INFP_NS_PER_S ||
+                    kill(process->pid, 0) == 0 || errno != ESRCH)
+                        continue;
+                leave(pythons, process);
+                infp_map_delete(&pythons->by_pid, slot.key);
+                free(process);
+                i--;
+        }
+        for (struct interpreter **at = &pythons->interpreters; *at;) {
+                struct interpreter *interpreter = *at;
+
+                if (interpreter->n_refs || now_ns < interpreter->unused_ns + KEEP_S * INFP_NS_PER_S) {
+                        at = &interpreter->next;
+                        continue;
+                }
+                *at = interpreter->next;
+                free(interpreter);
+        }
+}
+
+/* ---- records ---- */
+
+static bool is_pythons_name(const char *path)
+{
+        const char *base = strrchr(path, '/');
+
+        return strcasestr(base ? base + 1 : path, "python") != NULL;
+}
+
+static void on_mapping(void *context, const struct infp_perf_mapping *mapping)
+{
+        struct infp_pythons *pythons = context;
+        struct process *process;
+
+        if (is_pythons_name(mapping->path)) {
+                process = find(pythons, mapping->pid);
+                if (!process)
+                        process = begin(pythons, mapping->pid);
+                if (process)
+                        ask(pythons, process);
+        }
+        pythons->next.mapping(pythons->next.context, mapping);
+}
+
+static void on_name(void *context, uint64_t t_ns, int32_t pid, int32_t tid, const char *name, bool is_exec)
+{
+        struct infp_pythons *pythons = context;
+
+        if (is_exec)
+                begin(pythons, pid);
+        pythons->next.name(pythons->next.context, t_ns, pid, tid, name, is_exec);
+}
+
+/* The child has its parent's memory. The kernel's program knows that already, if it has run in the child. */
+static void on_fork(void *context, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid)
+{
+        struct infp_pythons *pythons = context;
+
+        if (pid != parent_pid) {
+                const struct process *parent = find(pythons, parent_pid);
+                struct process *process = parent ? begin(pythons, pid) : find(pythons, pid);
+
+                if (parent && process && parent->interpreter)
+                        run(pythons, process, parent->interpreter);
+                else if (process && parent && parent->state != NEW)
+                        ask(pythons, process);
+        }
+        pythons->next.fork(pythons->next.context, t_ns, pid, tid, parent_pid, parent_tid);
+}
+
+static void on_exit_(void *context, uint64_t t_ns, int32_t pid, int32_t tid)
+{
+        struct infp_pythons *pythons = context;
+        struct process *process = pid == tid ? find(pythons, pid) : NULL;
+
+        if (process)
+                process->ended_ns = t_ns;
+        pythons->next.exit(pythons->next.context, t_ns, pid, tid);
+}
+
+/* ---- samples ---- */
+
+static void put(void *context, const struct infp_frames_record *record)
+{
+        struct infp_pythons *pythons = context;
+
+        infp_python_join_put(&pythons->join, record);
+}
+
+void infp_pythons_drain(struct infp_pythons *pythons)
+{
+        infp_bpf_drain(pythons->bpf, put, pythons);
+}
+
+/* The record of the same interrupt. It may have come since the last drain. */
+static const struct infp_frames_record *record_of(struct infp_pythons *pythons, const struct infp_perf_sample *sample)
+{
+        const struct infp_frames_record *record = infp_python_join_take(&pythons->join, sample);
+
+        if (record)
+                return record;
+        infp_pythons_drain(pythons);
+        return infp_python_join_take(&pythons->join, sample);
+}
+
+static void name_frames(struct infp_pythons *pythons, const struct process *process,
+                        const struct infp_frames_record *record)
+{
+        const struct infp_python_process own = { .id = process->id,
+                                                 .pid = process->pid,
+                                                 .python = &process->interpreter->python,
+                                                 .frames = &process->interpreter->frames };
+
+        for (uint32_t i = 0; i < record->n; i++) {
+                const struct infp_frames_one *one = &record->frames[i];
+
+                pythons->frames[i] = (struct infp_python_frame){
+                        .code = one->code,
+                        .instruction = one->instruction,
+                        .owner = one->owner,
+                        .is_entry = one->is_entry,
+                };
+                pythons->ids[i] = one->code ? infp_python_codes_frame(pythons->codes, &own, one) : 0;
+        }
+}
+
+static const struct infp_python_moment *moment_of(struct infp_pythons *pythons, const struct infp_perf_sample *sample)
+{
+        struct process *process = find(pythons, sample->pid);
+        const struct infp_frames_record *record;
+
+        if (!process) { /* it was there before the records */
+                process = begin(pythons, sample->pid);
+                if (process)
+                        ask(pythons, process);
+        }
+        if (!process || !process->interpreter)
+                return NULL;
+        if (process->ended_ns)
+                process->ended_ns = sample->t_ns;
+        pythons->moment = (struct infp_python_moment){
+                .ranges = process->interpreter->python.ranges,
+                .n_ranges = process->interpreter->python.n_ranges,
+                .frames = pythons->frames,
+                .ids = pythons->ids,
+        };
+        record = record_of(pythons, sample);
+        if (record) {
+                name_frames(pythons, process, record);
+                pythons->moment.n = record->n;
+                pythons->moment.has_frames = true;
+                pythons->moment.end = record->end;
+        }
+        return &pythons->moment;
+}
+
+static void on_sample(void *context, const struct infp_perf_sample *sample)
+{
+        struct infp_pythons *pythons = context;
+        struct infp_perf_sample own;
+
+        if (!sample->is_switch) {
+                const struct infp_python_moment *moment = moment_of(pythons, sample);
+
+                if (moment) {
+                        own = *sample;
+                        own.python = moment;
+                        sample = &own;
+                }
+        }
+        pythons->next.sample(pythons->next.context, sample);
+}
+
+struct infp_perf_handler infp_pythons_handler(struct infp_pythons *pythons, const struct infp_perf_handler *next)
+{
+        pythons->next = *next;
+        return (struct infp_perf_handler){
+                .context = pythons,
+                .sample = on_sample,
+                .mapping = on_mapping,
+                .name = on_name,
+                .fork = on_fork,
+                .exit = on_exit_,
+        };
+}
+
+/* ---- the front ---- */
+
+static uint32_t ring_bytes(uint32_t samples)
+{
+        uint32_t bytes = LEAST_RING_BYTES;
+
+        while (bytes < MOST_RING_BYTES && bytes / RECORD_BYTES < samples)
+                bytes *= 2;
+        return bytes;
+}
+
+int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pythons **ret, const char **ret_fix,
+                     struct infp_err *err)
+{
+        struct infp_pythons *pythons = calloc(1, sizeof(*pythons));
+        const uint32_t bytes = ring_bytes(options->samples);
+        int r;
+
+        *ret_fix = NULL;
+        if (!pythons)
+                return infp_fail(err, -ENOMEM, "no memory for Python frames");
+        pythons->options = *options;
+        pythons->new_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        r = infp_bpf_open(bytes, &pythons->bpf, ret_fix, err);
+        if (r == 0) {
+                pythons->codes = infp_python_codes_new(options->names);
+                r = infp_python_join_init(&pythons->join, bytes);
+                if (r == 0 && pythons->codes)
+                        r = infp_python_finder_new(options->root_fd, options->wake_fd, &pythons->finder);
+                if (r < 0 || !pythons->codes)
+                        r = infp_fail(err, -ENOMEM, "no memory for Python frames");
+        }
+        if (r < 0) {
+                infp_pythons_free(pythons);
+                return r;
+        }
+        *ret = pythons;
+        return 0;
+}
+
+struct infp_pythons *infp_pythons_free(struct infp_pythons *pythons)
+{
+        if (!pythons)
+                return NULL;
+        infp_python_finder_free(pythons->finder);
+        infp_bpf_free(pythons->bpf);
+        infp_python_codes_free(pythons->codes);
+        infp_python_join_done(&pythons->join);
+        for (size_t i = 0; i < pythons->by_pid.cap; i++)
+                if (pythons->by_pid.slots[i].key)
+                        free((void *) (uintptr_t) pythons->by_pid.slots[i].value);
+        infp_map_done(&pythons->by_pid);
+        infp_map_done(&pythons->said);
+        while (pythons->interpreters) {
+                struct interpreter *next = pythons->interpreters->next;
+
+                free(pythons->interpreters);
+                pythons->interpreters = next;
+        }
+        free(pythons);
+        return NULL;
+}
+
+int infp_pythons_program(const struct infp_pythons *pythons)
+{
+        return infp_bpf_program(pythons->bpf);
+}
+
+bool infp_pythons_are_new(const struct infp_pythons *pythons, uint64_t now_ns)
+{
+        return now_ns < pythons->new_ns + NEW_S * INFP_NS_PER_S;
+}
+
+void infp_pythons_turn(struct infp_pythons *pythons, uint64_t now_ns)
+{
+        struct infp_python_found *found;
+
+        while ((found = infp_python_finder_take(pythons->finder))) {
+                take_found(pythons, found);
+                free(found);
+        }
+        if (now_ns < pythons->swept_ns + SWEEP_S * INFP_NS_PER_S)
+                return;
+        pythons->swept_ns = now_ns;
+        sweep(pythons, now_ns);
+}
+
+struct infp_pythons_counts infp_pythons_counts(struct infp_pythons *pythons)
+{
+        return (struct infp_pythons_counts){
+                .dropped = infp_bpf_counts(pythons->bpf).dropped,
+                .unread = infp_python_codes_unread(pythons->codes),
+                .unknown = pythons->n_unknown,
+                .processes = pythons->n_known,
+                .own_cpu_ns = infp_python_finder_cpu_ns(pythons->finder),
+        };
+}

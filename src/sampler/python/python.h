@@ -1,0 +1,54 @@
+/* Python frames of samples: knows which processes run Python, has the kernel read their frames in the interrupt of each sample
+ * (bpf.h), and puts both together. Stands between perf and the stacks as a handler of its records. Of one thread. */
+#pragma once
+
+#include "sampler/perf/perf.h"
+#include "sampler/python/names.h"
+
+enum infp_python_way {
+        INFP_PYTHON_AUTO,    /* in the kernel where that is allowed */
+        INFP_PYTHON_OUTSIDE, /* in the kernel; where that is not allowed, it is said */
+        INFP_PYTHON_OFF,
+        INFP_PYTHON_WAYS,
+};
+/* As the option --python has them. */
+const char *infp_python_way_name(enum infp_python_way way);
+
+struct infp_pythons_options {
+        struct infp_python_names *names; /* filled; stays for longer than this */
+        int root_fd, wake_fd;            /* wake_fd: an eventfd that has infp_pythons_turn called soon */
+        uint32_t samples;                /* that perf's buffers hold: so many records have room, too */
+        /* A Python that is not known (-ENOTSUP) or may not be read: once a text. */
+        void (*problem)(void *context, int r, const char *text);
+        void *context;
+};
+
+struct infp_pythons;
+
+/* 0, or why it cannot be done here, as infp_bpf_open says it. */
+int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pythons **ret, const char **ret_fix,
+                     struct infp_err *err);
+struct infp_pythons *infp_pythons_free(struct infp_pythons *pythons); /* NULL is fine; returns NULL */
+
+/* Of the program that perf's events are to run. */
+int infp_pythons_program(const struct infp_pythons *pythons);
+
+/* A handler that gives all on to the next one: samples with their Python frames. */
+struct infp_perf_handler infp_pythons_handler(struct infp_pythons *pythons, const struct infp_perf_handler *next);
+/* Before each reading of perf's buffers: takes what the kernel has read. */
+void infp_pythons_drain(struct infp_pythons *pythons);
+/* Whether perf's buffers are to be read often now: a program has just begun, and what it does before its Python is known has no Python
+ * frames. */
+bool infp_pythons_are_new(const struct infp_pythons *pythons, uint64_t now_ns);
+/* After it: takes what was found out about processes. */
+void infp_pythons_turn(struct infp_pythons *pythons, uint64_t now_ns);
+
+/* Sums since the start. */
+struct infp_pythons_counts {
+        uint64_t dropped;    /* records that found no room */
+        uint64_t unread;     /* code objects whose names could not be read */
+        uint64_t unknown;    /* processes with a Python that is not known, or may not be read */
+        uint64_t processes;  /* with a Python that is */
+        uint64_t own_cpu_ns; /* of its thread */
+};
+struct infp_pythons_counts infp_pythons_counts(struct infp_pythons *pythons);

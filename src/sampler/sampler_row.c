@@ -1,0 +1,43 @@
+#include "sampler/sampler_row.h"
+
+static void fill_python(const struct infp_stack_counts *stacks, const struct infp_pythons_counts *pythons,
+                        struct infp_row *row)
+{
+        infp_row_str(row, INFP_SAMPLER_PYTHON_METHOD, "a BPF program in the interrupt of the sample");
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_MERGED, (int64_t) stacks->python_merged);
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_UNMERGED, (int64_t) stacks->python_unmerged);
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_TORN, (int64_t) stacks->python_torn);
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_MISSED, (int64_t) stacks->python_missed);
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_UNNAMED, (int64_t) pythons->unread);
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_PROCESSES, (int64_t) pythons->processes);
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_UNKNOWN, (int64_t) pythons->unknown);
+}
+
+void infp_sampler_put_row(struct infp_emit *emit, enum infp_stack_mode mode, const struct infp_stack_counts *stacks,
+                          const struct infp_mode_counts *counts, const struct infp_pythons_counts *pythons,
+                          uint64_t now_ns)
+{
+        struct infp_row *row = infp_emit_begin(emit, &infp_table_sampler, now_ns);
+
+        infp_row_str(row, INFP_SAMPLER_MODE, infp_stack_mode_name(mode));
+        infp_row_str(row, INFP_SAMPLER_METHOD, counts->method);
+        if (counts->rate_hz > 0)
+                infp_row_f64(row, INFP_SAMPLER_RATE, counts->rate_hz);
+        if (counts->has_wanted)
+                infp_row_i64(row, INFP_SAMPLER_WANTED, (int64_t) counts->wanted);
+        infp_row_i64(row, INFP_SAMPLER_TAKEN, (int64_t) stacks->taken);
+        infp_row_i64(row, INFP_SAMPLER_LOST, (int64_t) counts->lost);
+        infp_row_i64(row, INFP_SAMPLER_THROTTLED, (int64_t) counts->throttled);
+        infp_row_i64(row, INFP_SAMPLER_DROPPED, (int64_t) stacks->dropped);
+        infp_row_i64(row, INFP_SAMPLER_TRUNCATED, (int64_t) stacks->truncated);
+        infp_row_i64(row, INFP_SAMPLER_INCOMPLETE, (int64_t) stacks->incomplete);
+        infp_row_i64(row, INFP_SAMPLER_FRAMES, (int64_t) stacks->frames);
+        infp_row_i64(row, INFP_SAMPLER_GUESSED_FRAMES, (int64_t) stacks->guessed_frames);
+        infp_row_i64(row, INFP_SAMPLER_SKIPPED_THREADS, (int64_t) counts->skipped_threads);
+        infp_row_i64(row, INFP_SAMPLER_OWN_CPU_NS, (int64_t) counts->own_cpu_ns);
+        if (counts->has_torn)
+                infp_row_i64(row, INFP_SAMPLER_TORN, (int64_t) counts->torn);
+        if (pythons)
+                fill_python(stacks, pythons, row);
+        emit->put(emit->context, row); /* no commit: cells without a value are explained by the method */
+}

@@ -1,0 +1,307 @@
+"""Python frames in recordings: truth programs, names and lines, processes that come late, and what is said where they cannot be read."""
+import collections
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from program import query, run
+from pythons import PYTHONS
+from stacks import folded, is_share, pprof
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+TRUTH = TOP.parent / "shared" / "truth"
+HZ = 499
+ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
+SOME = [name for name in PYTHONS if name == ONE or re.match(r"3\.(8|13)\.", name)]
+pytestmark = pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+
+SPIN = '''\
+import sys, time
+
+class Model:
+    def forward(self, seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            self.step(
+                200)
+    def step(self, n):
+        x = 0
+        for i in range(n):
+            x = (x * 5 + i) & 0xffff
+        return x
+
+if __name__ == "__main__":
+    Model().forward(float(sys.argv[1]))
+'''
+
+
+@pytest.fixture(scope="session")
+def score():
+    """The rules of ../shared/truth/score.py."""
+    spec = importlib.util.spec_from_file_location("score", TRUTH / "score.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Recording:
+    """What a recording says: its folded stacks, and the last row of how the sampling went."""
+
+    def __init__(self, infprof, done):
+        self.done, self.run = done, done.run
+        self.sources = [row for row in self.run.table("sources") if row["collector"] == "sampler" and row["instance"] == "python"]
+        self.sampler = [row for row in self.run.table("sampler") if row["mode"] == "cpu"][-1]
+        text = run([infprof, "flamegraph", "-r", self.run.path, "--folded", "-o", "-"])
+        assert text.returncode == 0, text.stderr
+        self.stacks = folded(text.stdout)
+
+    def python_frames(self):
+        """{(function, file): lines} of Python frames."""
+        kinds = {row["id"]: row for row in self.run.table("frames") if row["fKind"] == "python"}
+        found = collections.defaultdict(set)
+        for row in self.run.table("symbols"):
+            if row["frame"] in kinds:
+                found[row["sName"], row["sFile"]].add(row["sLine"])
+        return found
+
+    def check_merged(self):
+        """At least 99.5 percent of stacks in which Python was at work have its frames; a few of a short run may be at the wrong moment."""
+        bad = {name: self.sampler[f"python_{name}"] for name in ("unmerged", "torn", "missed")}
+        whole = self.sampler["python_merged"] + sum(bad.values())
+        assert self.sampler["python_merged"] > 0, self.sampler
+        assert sum(bad.values()) <= 0.005 * whole + 4, (bad, whole)
+        assert bad["torn"] <= 0.005 * whole + 1, (bad, whole)
+
+
+@pytest.fixture
+def sample(infprof, record):
+    """sample(command, options...): a recording with Python frames; skips where the kernel does not let us read them."""
+    def call(command, *options, **arguments):
+        done = record(f"--cpu={HZ}", "--no-snapshots", *options, command=command, **arguments)
+        assert done.returncode == 0, done.stderr
+        found = Recording(infprof, done)
+        state = found.sources[-1] if found.sources else {"state": "absent", "reason": done.stderr}
+        if state["state"] != "ok":
+            pytest.skip(f"Python frames cannot be read here: {state['reason']}")
+        return found
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def extension(tmp_path_factory):
+    """extension(name): the folder with mixed.py's extension for that Python."""
+    folder = tmp_path_factory.mktemp("mixed")
+
+    def call(name):
+        words, environment = PYTHONS[name]
+        question = "import sysconfig as s; print(s.get_path('include')); print(s.get_config_var('EXT_SUFFIX'))"
+        include, suffix = run([*words, "-c", question], env=environment).stdout.split()
+        if not (pathlib.Path(include) / "Python.h").exists():
+            pytest.skip(f"{include} has no Python.h: the extension of mixed.py cannot be built")
+        target = folder / f"mixed_ext{suffix}"
+        if not target.exists():
+            subprocess.run(["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-fPIC", "-shared", f"-I{include}",
+                            str(TRUTH / "mixed_ext.c"), "-o", str(target)], check=True)
+        return folder
+
+    return call
+
+
+def check_truth(score, found, line):
+    """Shares as declared, and no stack that no run can have."""
+    truth = score.score_cpu(line, [(";".join(names), n) for names, n in found.stacks])
+    assert truth["impossible_share"] == 0, truth
+    n = sum(count for names, count in found.stacks if score.NAME.search(";".join(names)))
+    assert is_share(round(truth["split"] * n), n, truth["truth"], 0.01), truth
+    if "share_error" in truth:
+        assert truth["sees"] == ["py", "c", "cb"], truth
+        for name, share in line["share"].items():
+            own = sum(count for names, count in found.stacks if score.NAME.findall(";".join(names))[-1:] == [tuple(name.split("_"))])
+            assert is_share(own, n, share, 0.01), (name, own, n, share)
+
+
+@pytest.mark.skipif(not TRUTH.exists(), reason="no ../shared/truth here")
+@pytest.mark.parametrize("name", PYTHONS)
+def test_mixed(sample, score, extension, name):
+    words, environment = PYTHONS[name]
+    done = sample([*words, TRUTH / "mixed.py", "-s", "1.2", "-t", "2", "-n", "3"],
+                  env={**os.environ, **environment, "MIXED_EXT_DIR": str(extension(name))})
+    check_truth(score, done, json.loads(done.done.stdout))
+    done.check_merged()
+
+
+@pytest.mark.skipif(not TRUTH.exists(), reason="no ../shared/truth here")
+@pytest.mark.parametrize("mode", ["plain", "recursion", "generator", "asyncio", "flip"])
+@pytest.mark.parametrize("name", SOME)
+def test_busy_split(sample, score, name, mode):
+    words, environment = PYTHONS[name]
+    done = sample([*words, TRUTH / "busy_split.py", "-s", "1", "-m", mode], env={**os.environ, **environment})
+    check_truth(score, done, json.loads(done.done.stdout))
+    done.check_merged()
+
+
+@pytest.fixture
+def spin(tmp_path):
+    path = tmp_path / "spin.py"
+    path.write_text(SPIN)
+    return path
+
+
+def check_spin(found, path, version):
+    """Names, files and lines of SPIN, and the order of its stacks."""
+    frames = found.python_frames()
+    qualified = "Model." if version >= (3, 11) else ""
+    assert frames[qualified + "step", str(path)] <= {9, 10, 11, 12, 13}, frames
+    assert frames[qualified + "step", str(path)] & {11, 12}, frames
+    assert frames[qualified + "forward", str(path)] <= {5, 6, 7, 8}, frames
+    order = ["<module>", qualified + "forward", qualified + "step"]
+    whole = [count for names, count in found.stacks if [one for one in names if one in order] == order]
+    assert sum(whole) > 0.5 * sum(count for _, count in found.stacks), found.stacks[:5]
+    for names, _ in found.stacks:
+        seen = [one for one in names if one in order[1:]]  # modules are imported by modules
+        assert seen == order[1:len(seen) + 1], names
+
+
+def version_of(name):
+    words, environment = PYTHONS[name]
+    return tuple(map(int, run([*words, "-c", "import sys; print(*sys.version_info[:2])"], env=environment).stdout.split()))
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_names_and_lines(sample, spin, name):
+    words, environment = PYTHONS[name]
+    found = sample([*words, spin, "0.7"], env={**os.environ, **environment})
+    check_spin(found, spin, version_of(name))
+    assert "a BPF program" in found.sampler["python_method"] and found.sampler["python_processes"] == 1
+
+
+def test_views_have_file_and_line(infprof, sample, spin, tmp_path):
+    found = sample([*PYTHONS[ONE][0], spin, "0.7"])
+    rows = query(infprof, found.run.path, "select function, fKind, file, line from samples_named where fKind = 'python'")
+    assert rows and all(row["file"] == str(spin) and row["line"] for row in rows if "step" in row["function"]), rows[:3]
+    profile = tmp_path / "profile.pb.gz"
+    assert run([infprof, "flamegraph", "-r", found.run.path, "-o", profile]).returncode == 0
+    assert any("step" in name for names, _ in pprof(profile.read_bytes()) for name in names)
+    speedscope = run([infprof, "flamegraph", "-r", found.run.path, "--speedscope", "-o", "-"])
+    frames = json.loads(speedscope.stdout)["shared"]["frames"]
+    assert any("step" in frame["name"] and frame["file"] == str(spin) and frame["line"] for frame in frames), frames[:5]
+    top = run([infprof, "flamegraph", "-r", found.run.path, "--top", "-o", "-"]).stdout
+    assert re.search(r"step +spin\.py", top), top
+    assert re.search(r"Python frames: \d", top.replace("\n", " ")), top
+    sampling = json.loads(run([infprof, "flamegraph", "-r", found.run.path, "--top", "--json", "-o", "-"]).stdout)["cpu"]["sampling"]
+    assert sampling["python_merged"] == found.sampler["python_merged"] and "BPF" in sampling["python_method"], sampling
+
+
+def test_forked_workers(sample, tmp_path):
+    """A pool's workers have their parent's interpreter, and frames from their first sample on."""
+    program = tmp_path / "pool.py"
+    program.write_text("import multiprocessing, os, time\n"
+                       "def work(n):\n    end = time.process_time() + 0.4\n    while time.process_time() < end: pass\n    return os.getpid()\n"
+                       "if __name__ == '__main__':\n"
+                       "    with multiprocessing.get_context('fork').Pool(2) as pool: print(*set(pool.map(work, range(4), chunksize=2)))\n")
+    found = sample([*PYTHONS[ONE][0], program])
+    workers = set(map(int, found.done.stdout.split()))
+    assert len(workers) == 2
+    rows = query_stacks(found)
+    for worker in workers:
+        mine = [names for pid, names in rows if pid == worker]
+        assert len(mine) > 0.4 * HZ
+        assert sum("work" in names for names in mine) > 0.9 * len(mine), mine[:5]
+    found.check_merged()
+
+
+def query_stacks(found):
+    """(pid, names root first) of each sample."""
+    infprof = os.environ.get("INFPROF", str(TOP / "build" / "infprof"))
+    rows = query(infprof, found.run.path, "select pId as pid, stack_text from samples_named where mode = 'cpu'")
+    return [(row["pid"], (row["stack_text"] or "").split(";")) for row in rows]
+
+
+def test_a_python_that_starts_late(sample, spin):
+    """Behind a shell that waits, and then as another program in the same process."""
+    python = PYTHONS[ONE][0][0]
+    found = sample(["sh", "-c", f"sleep 1.5; {python} {spin} 0.6; exec {python} {spin} 0.6"])
+    check_spin(found, spin, version_of(ONE))
+    assert found.sampler["python_processes"] == 2
+    found.check_merged()
+
+
+def test_attach(infprof, sample, spin):
+    """To a Python that runs already: all its frames have names, also those of before."""
+    with subprocess.Popen([*PYTHONS[ONE][0], str(spin), "100"]) as process:
+        try:
+            found = sample((), "--pid", process.pid, "--duration", "1.2s")
+        finally:
+            process.kill()
+    check_spin(found, spin, version_of(ONE))
+    found.check_merged()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+@pytest.mark.parametrize("who", ["target", "both"])
+def test_pid_namespaces(infprof, sample, spin, run_dir, who):
+    """The target in a pid namespace of its own, and infprof with it: numbers differ from the kernel's."""
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "--"]
+    python = [*PYTHONS[ONE][0], str(spin), "0.8"]
+    if who == "target":
+        found = sample([*words, *python])
+    else:
+        done = run([*words, infprof, "record", f"--cpu={HZ}", "-o", run_dir, "--", *python])
+        assert done.returncode == 0, done.stderr
+        done.run = run_dir.run()
+        found = Recording(infprof, done)
+        if found.sources[-1]["state"] != "ok":
+            pytest.skip(f"Python frames cannot be read here: {found.sources[-1]['reason']}")
+    check_spin(found, spin, version_of(ONE))
+    found.check_merged()
+
+
+def test_deep_recursion_says_that_it_was_cut(sample, tmp_path):
+    """More Python frames than are read: the innermost are there, and the stack is marked."""
+    program = tmp_path / "deep.py"
+    program.write_text("import sys, time\nsys.setrecursionlimit(5000)\n"
+                       "def down(n):\n    if n: return down(n - 1)\n    end = time.process_time() + 0.7\n    while time.process_time() < end: pass\n"
+                       "down(900)\n")
+    found = sample([*PYTHONS[ONE][0], program])
+    deep = [row for row in found.run.table("stack_samples") if row["is_truncated"]]
+    assert len(deep) > 0.2 * HZ
+    deepest = max(found.stacks, key=lambda row: row[0].count("down"))[0]
+    assert deepest.count("down") >= 256, len(deepest)
+
+
+def test_off(infprof, record, spin):
+    done = record(f"--cpu={HZ}", "--no-snapshots", "--python=off", command=[*PYTHONS[ONE][0], spin, "0.4"])
+    assert done.returncode == 0, done.stderr
+    found = Recording(infprof, done)
+    assert not found.python_frames() and not found.sources
+    assert found.sampler["python_method"] is None and found.sampler["python_merged"] is None
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--cpu", "--python=maybe"], "--python maybe: auto, outside or off"),
+    (["--python=outside"], "--python needs --cpu"),
+])
+def test_wrong_words(record, words, says):
+    done = record(*words, command=["true"])
+    assert done.returncode == 125 and says in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="rights are taken from root")
+def test_without_the_right(infprof, run_dir, spin):
+    """Nothing is missing but Python frames, and it is said which right is."""
+    words = ["setpriv", "--bounding-set=-bpf,-sys_admin", infprof]
+    done = run([*words, "record", f"--cpu={HZ}", "--python=outside", "-o", run_dir, "--", *PYTHONS[ONE][0], spin, "0.4"])
+    assert done.returncode == 0, done.stderr
+    assert "CAP_BPF" in done.stderr and "--cap-add BPF" in done.stderr, done.stderr
+    done.run = run_dir.run()
+    found = Recording(infprof, done)
+    assert found.sources[-1]["state"] == "denied" and "CAP_BPF" in found.sources[-1]["reason"], found.sources
+    assert not found.python_frames() and any("_PyEval_EvalFrameDefault" in names for names, _ in found.stacks)
+    doctor = run([*words, "doctor"])
+    assert "CAP_BPF" in doctor.stdout, doctor.stdout
