@@ -74,8 +74,12 @@ static void test_merge(void **state)
                 { "H", "aS", "a" },
                 { "xM", "", "xM" }, /* no Python */
                 { "", "", "" },
-                { "EM", "", "" }, /* more loops than entries */
-                { "EMEM", "aS", "" },
+                { "EM", "", "" },         /* more loops than entries */
+                { "EMEM", "aS", "EMaM" }, /* but the innermost, at its first or last instructions */
+                { "EEM", "A", "EAM" },
+                { "xEMEM", "aS", "" },
+                { "EMEMEM", "aS", "" },
+                { "HMEM", "aS", "" },
                 { "EM", "aSbS", "" }, /* more entries than loops */
                 { "EM", "aSb", "" },  /* frames of no loop */
                 { "xM", "aS", "" },

@@ -51,8 +51,9 @@ static bool has_more(const struct merge *m)
         return false;
 }
 
-uint32_t infp_python_merge(const uint64_t *native, const bool *exact, uint32_t n_native, bool native_is_cut,
-                           const struct infp_python_range *ranges, uint32_t n_ranges,
+/* From native frame `begin` on. */
+static uint32_t merge_from(uint32_t begin, const uint64_t *native, const bool *exact, uint32_t n_native,
+                           bool native_is_cut, const struct infp_python_range *ranges, uint32_t n_ranges,
                            const struct infp_python_frame *frames, uint32_t n_frames, bool frames_are_cut,
                            uint32_t *ret, uint32_t max)
 {
@@ -60,7 +61,9 @@ uint32_t infp_python_merge(const uint64_t *native, const bool *exact, uint32_t n
         bool is_out = false; /* the frames that were read do not reach further */
         uint32_t from;
 
-        for (uint32_t i = 0; i < n_native; i++) {
+        for (uint32_t i = 0; i < begin; i++)
+                put(&m, i);
+        for (uint32_t i = begin; i < n_native; i++) {
                 const struct infp_python_range *range = range_of(ranges, n_ranges, native[i] - !exact[i]), *caller;
 
                 if (range && range->is_handler && i + 1 < n_native) {
@@ -86,4 +89,22 @@ uint32_t infp_python_merge(const uint64_t *native, const bool *exact, uint32_t n
         while (m.next < n_frames)
                 take_loop(&m);
         return m.n;
+}
+
+uint32_t infp_python_merge(const uint64_t *native, const bool *exact, uint32_t n_native, bool native_is_cut,
+                           const struct infp_python_range *ranges, uint32_t n_ranges,
+                           const struct infp_python_frame *frames, uint32_t n_frames, bool frames_are_cut,
+                           uint32_t *ret, uint32_t max)
+{
+        const uint32_t n = merge_from(0, native, exact, n_native, native_is_cut, ranges, n_ranges, frames, n_frames,
+                                      frames_are_cut, ret, max);
+        const struct infp_python_range *innermost;
+
+        if (n || !n_native || !n_frames || !exact[0] || native_is_cut || frames_are_cut)
+                return n;
+        /* All other loops are at a call, and so have a frame. */
+        innermost = range_of(ranges, n_ranges, native[0]);
+        return innermost && !innermost->is_handler ? merge_from(1, native, exact, n_native, false, ranges, n_ranges,
+                                                                frames, n_frames, false, ret, max)
+                                                   : 0;
 }

@@ -17,6 +17,8 @@ enum { INFP_PYTHON_IS_PYTHON = UINT32_C(1) << 31 };
 /* Native frames are given as program counters, the innermost first; exact[i]: pc i is no return address. ret has for each frame of the
  * merged stack an index into native, or one into frames with INFP_PYTHON_IS_PYTHON; shims are left out. Returns how many, at most max.
  *
+ * In its first and last instructions a loop has no frame: the innermost one, where it alone is one too many, stays a native frame.
+ *
  * 0: the number of loops and of entry frames differ: both stacks are to be shown apart, and counted as unmerged. A stack that was cut
  * (native_is_cut) may have fewer loops than entry frames: the Python frames that are left are its outermost then. Of a walk that was
  * too deep (frames_are_cut) the loops that are left stay native frames. One that is torn is not for merging. */
