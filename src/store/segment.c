@@ -492,6 +492,22 @@ static int advance(struct infp_segment *s, struct infp_err *err)
         return 1;
 }
 
+int infp_segment_grow(struct infp_segment *s, struct infp_err *err)
+{
+        struct stat status;
+
+        if (s->error || s->has_marker)
+                return 0;
+        if (fstat(s->fd, &status) < 0)
+                return infp_fail_errno(err, -errno, "cannot read %s", s->path);
+        if ((uint64_t) status.st_size <= s->size)
+                return 0;
+        s->size = (uint64_t) status.st_size;
+        s->window_size = 0; /* what was cut back after a failed write may be other bytes now */
+        s->is_end = s->is_torn = false;
+        return 1;
+}
+
 const struct infp_segment_damage *infp_segment_damage(const struct infp_segment *s)
 {
         return &s->damage;

@@ -37,6 +37,10 @@ const struct infp_table *infp_segment_table(const struct infp_segment *segment);
  * shape of a message) is left out. */
 int infp_segment_next(struct infp_segment *segment, struct infp_batch *ret, bool *ret_torn, struct infp_err *err);
 
+/* After the end of a segment that its recorder still writes: reads on where it ended, if the file has grown. 1: it has; 0: not,
+ * or the segment is closed; a negative errno. */
+int infp_segment_grow(struct infp_segment *segment, struct infp_err *err);
+
 /* What was left out, when the end was reached. */
 struct infp_segment_damage {
         uint64_t n;          /* places where rows are damaged */

@@ -22,7 +22,7 @@ LAW = {
     "store": [],
     "record": ["ring", "collect", "sampler", "store", "fetch/http.h"],  # fetch/http.h: which host a URL names
     "query": ["ring", "store"],
-    "analyze": ["query/scan.h", "query/instances.h", "query/engine_window.h", "store/run.h"],  # store/run.h: which run a scan reads
+    "analyze": ["query/scan.h", "query/stream.h", "query/instances.h", "query/engine_window.h", "store/run.h"],  # store/run.h: which run a scan reads
     "view": ["analyze", "store/arrow.h"],
     "finish": ["store", "query", "view", "symbols/symbols.h"],
     "import": ["store"],
