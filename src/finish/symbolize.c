@@ -105,6 +105,26 @@ static bool is_in_file(uint8_t kind, const char *path, size_t size)
                (*path == '/' || is_vdso);
 }
 
+int infp_naming_add(struct infp_naming *naming, const struct infp_asked_frame *frame, const char *path, size_t size,
+                    const char *build_id, size_t id_size)
+{
+        struct infp_asked_frame is = *frame;
+
+        is.object = UINT32_MAX;
+        if (is.kind == INFP_FRAME_KERNEL || is_in_file(is.kind, path, size)) {
+                const int64_t object = find_object(naming, path, size, build_id, id_size, is.kind == INFP_FRAME_KERNEL);
+
+                if (object < 0)
+                        return -ENOMEM;
+                is.object = (uint32_t) object;
+        }
+        if (naming->n_frames >= MOST_FRAMES ||
+            !INFP_MAKE_ROOM(naming->frames, naming->n_frames, naming->cap_frames, 256))
+                return -ENOMEM;
+        naming->frames[naming->n_frames] = is;
+        return infp_map_put(&naming->by_id, is.id, naming->n_frames++);
+}
+
 static int take_frame(struct infp_naming *naming, const struct columns *c, uint32_t row)
 {
         const uint64_t id = number(c, ID, row);
@@ -114,24 +134,11 @@ static int take_frame(struct infp_naming *naming, const struct columns *c, uint3
         const int kind_number = infp_frame_kind_by_name(kind, kind_size);
         struct infp_asked_frame frame = { .id = id,
                                           .address = number(c, ADDRESS, row),
-                                          .object = UINT32_MAX,
                                           .kind = (uint8_t) (kind_number < 0 ? INFP_FRAME_UNKNOWN : kind_number) };
 
         if (!id || !has(c, ADDRESS, row) || frame.kind == INFP_FRAME_PYTHON || infp_map_get(&naming->by_id, id))
                 return 0;
-        if (frame.kind == INFP_FRAME_KERNEL || is_in_file(frame.kind, path, size)) {
-                const int64_t object =
-                        find_object(naming, path, size, build_id, id_size, frame.kind == INFP_FRAME_KERNEL);
-
-                if (object < 0)
-                        return -ENOMEM;
-                frame.object = (uint32_t) object;
-        }
-        if (naming->n_frames >= MOST_FRAMES ||
-            !INFP_MAKE_ROOM(naming->frames, naming->n_frames, naming->cap_frames, 256))
-                return -ENOMEM;
-        naming->frames[naming->n_frames] = frame;
-        return infp_map_put(&naming->by_id, id, naming->n_frames++);
+        return infp_naming_add(naming, &frame, path, size, build_id, id_size);
 }
 
 static int read_frames(struct infp_naming *naming, struct infp_err *err)
@@ -215,7 +222,7 @@ static int by_place(const void *left, const void *right, void *context)
         return a->address < b->address ? -1 : a->address > b->address;
 }
 
-static int sort_frames(struct infp_naming *naming, struct infp_err *err)
+int infp_naming_sort(struct infp_naming *naming, struct infp_err *err)
 {
         naming->order = malloc((naming->n_frames + 1) * sizeof(*naming->order));
         if (!naming->order)
@@ -251,7 +258,7 @@ static int read_run(struct infp_naming *naming, struct infp_err *err)
                 return 0;
         INFP_TRY(read_frames(naming, err));
         INFP_TRY(read_symbols(naming, err));
-        return sort_frames(naming, err);
+        return infp_naming_sort(naming, err);
 }
 
 /* What has no name, and why: one notice for each reason, and rows of `sources`. */
@@ -477,7 +484,7 @@ void infp_symbolized_done(struct infp_symbolized *symbolized)
         *symbolized = (struct infp_symbolized){ 0 };
 }
 
-static void naming_done(struct infp_naming *naming)
+void infp_naming_done(struct infp_naming *naming)
 {
         for (uint32_t i = 0; i < naming->n_objects; i++) {
                 free(naming->objects[i].path);
@@ -623,7 +630,7 @@ int infp_symbolize_frames(struct infp_run *run, const struct infp_symbolize_opti
                 tell(&naming, &symbolized);
         if (ret)
                 *ret = symbolized;
-        naming_done(&naming);
+        infp_naming_done(&naming);
         return r;
 }
 

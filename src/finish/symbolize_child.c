@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/notice.h"
+#include "base/time.h"
 
 enum {
         CPU_SECONDS = 60, /* for one object: reading the debug information of all of PyTorch takes a few */
@@ -181,8 +182,8 @@ static int open_symbols(struct work *w, unsigned tries)
         return infp_symbols_new(
                 &(struct infp_symbols_options){ .root_fd = options->root_fd,
                                                 .debug_directories = options->debug_directories,
-                                                .ran_unix_ns =
-                                                        w->naming->run ? w->naming->run->info.started_unix_ns : 0,
+                                                .ran_unix_ns = w->naming->run ? w->naming->run->info.started_unix_ns
+                                                                              : w->naming->ran_unix_ns,
                                                 .no_lines = tries > 0,
                                                 .no_demangling = tries > 1 },
                 &w->symbols, NULL);
@@ -244,6 +245,8 @@ static void work(struct infp_naming *naming, int fd)
         struct work w = { .naming = naming, .fd = fd };
 
         set_limits();
+        if (naming->nice)
+                setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + naming->nice);
         for (uint32_t i = 0; i < naming->n_objects; i++)
                 if (naming->objects[i].n && !naming->objects[i].is_left_out)
                         name_object(&w, i);
@@ -265,16 +268,7 @@ enum {
 };
 
 /* The parent takes what the child reports, and goes on without the file that the child died of. */
-struct child {
-        struct infp_naming *naming;
-        pid_t pid;
-        int fd;
-        uint32_t object; /* being read; UINT32_MAX: it demangles, or has not begun */
-        bool has_ended;
-        struct infp_str in;
-};
-
-static int start(struct child *c, struct infp_err *err)
+static int start(struct infp_naming_child *c, struct infp_err *err)
 {
         int fds[2];
 
@@ -322,7 +316,8 @@ static const char *or_null(const char *text)
         return *text ? text : NULL;
 }
 
-static int take_frame(struct child *c, const struct message *m, const char *at, const char *end, struct infp_err *err)
+static int take_frame(struct infp_naming_child *c, const struct message *m, const char *at, const char *end,
+                      struct infp_err *err)
 {
         struct infp_symbol levels[INFP_SYMBOL_MAX_LEVELS];
 
@@ -365,7 +360,7 @@ static int take_about(struct infp_asked_object *object, const struct message *m,
         return 0;
 }
 
-static int take(struct child *c, const struct message *m, const char *text, struct infp_err *err)
+static int take(struct infp_naming_child *c, const struct message *m, const char *text, struct infp_err *err)
 {
         struct infp_asked_object *object = m->index < c->naming->n_objects ? &c->naming->objects[m->index] : NULL;
 
@@ -397,7 +392,7 @@ static int take(struct child *c, const struct message *m, const char *text, stru
 }
 
 /* Takes all complete messages. A child that sends nonsense is treated as one that died. */
-static int take_messages(struct child *c, struct infp_err *err)
+static int take_messages(struct infp_naming_child *c, struct infp_err *err)
 {
         struct message m;
         size_t at = 0;
@@ -417,30 +412,37 @@ static int take_messages(struct child *c, struct infp_err *err)
         return r;
 }
 
-static int listen_to(struct child *c, struct infp_err *err)
+int infp_naming_step(struct infp_naming_child *c, struct infp_err *err)
 {
-        for (;;) {
+        ssize_t got;
+        int r;
+
+        if (!infp_str_reserve(&c->in, 1 << 16))
+                return infp_fail(err, -ENOMEM, "no memory for names");
+        got = read(c->fd, c->in.data + c->in.size, 1 << 16);
+        if (got < 0 && errno == EINTR)
+                return 1;
+        if (got <= 0)
+                return 0;
+        c->in.size += (size_t) got;
+        r = take_messages(c, err);
+        return r < 0 ? r : 1;
+}
+
+/* Until the child ends. */
+static int listen_to(struct infp_naming_child *c, struct infp_err *err)
+{
+        int r = 1;
+
+        while (r > 0) {
                 struct pollfd fd = { .fd = c->fd, .events = POLLIN };
                 const int n = poll(&fd, 1, PATIENCE_MS);
-                ssize_t got;
-                int r;
 
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n <= 0)
-                        return -ETIMEDOUT;
-                if (!infp_str_reserve(&c->in, 1 << 16))
-                        return infp_fail(err, -ENOMEM, "no memory for names");
-                got = read(c->fd, c->in.data + c->in.size, 1 << 16);
-                if (got < 0 && errno == EINTR)
-                        continue;
-                if (got <= 0)
-                        return 0;
-                c->in.size += (size_t) got;
-                r = take_messages(c, err);
-                if (r < 0)
-                        return r;
+                r = n <= 0 ? -ETIMEDOUT : infp_naming_step(c, err);
         }
+        return r;
 }
 
 static void say_death(struct infp_asked_object *object, int status, int r)
@@ -460,7 +462,7 @@ static void say_death(struct infp_asked_object *object, int status, int r)
 }
 
 /* After a child that did not finish. False: nothing is left to try. */
-static bool go_on(struct child *c, int status, int r)
+static bool leave_out(struct infp_naming_child *c, int status, int r)
 {
         struct infp_asked_object *object = c->object < c->naming->n_objects ? &c->naming->objects[c->object] : NULL;
 
@@ -472,33 +474,73 @@ static bool go_on(struct child *c, int status, int r)
         return true;
 }
 
+/* Waits for the child; its wait status. */
+static int reap(struct infp_naming_child *c)
+{
+        struct rusage usage;
+        int status = 0;
+
+        c->fd = infp_close(c->fd);
+        while (wait4(c->pid, &status, 0, &usage) < 0)
+                if (errno != EINTR)
+                        return 0;
+        c->pid = 0;
+        c->cpu_ns += ((uint64_t) usage.ru_utime.tv_sec + (uint64_t) usage.ru_stime.tv_sec) * INFP_NS_PER_S +
+                     ((uint64_t) usage.ru_utime.tv_usec + (uint64_t) usage.ru_stime.tv_usec) * 1000;
+        return status;
+}
+
+static int start_one(struct infp_naming_child *c, struct infp_err *err)
+{
+        c->object = UINT32_MAX;
+        c->has_ended = false;
+        infp_str_clear(&c->in);
+        return start(c, err);
+}
+
+int infp_naming_begin(struct infp_naming_child *c, struct infp_naming *naming, struct infp_err *err)
+{
+        *c = (struct infp_naming_child){ .naming = naming, .fd = -1 };
+        return start_one(c, err);
+}
+
+int infp_naming_go_on(struct infp_naming_child *c, int r, struct infp_err *err)
+{
+        int status;
+
+        if (r < 0)
+                kill(c->pid, SIGKILL);
+        status = reap(c);
+        if (r < 0 && r != -ETIMEDOUT && r != -EBADMSG)
+                return r;
+        if (c->has_ended || !leave_out(c, status, r) || ++c->deaths >= MOST_DEATHS)
+                return 0;
+        r = start_one(c, err);
+        return r < 0 ? r : 1;
+}
+
+void infp_naming_stop(struct infp_naming_child *c)
+{
+        if (c->pid > 0) {
+                kill(c->pid, SIGKILL);
+                reap(c);
+        }
+        infp_str_done(&c->in);
+}
+
 int infp_naming_ask(struct infp_naming *naming, struct infp_err *err)
 {
-        struct child c = { .naming = naming };
-        int r = 0;
+        struct infp_naming_child c;
+        int r;
 
-        for (unsigned deaths = 0; naming->n_asked && deaths < MOST_DEATHS; deaths++) {
-                int status = 0;
-
-                c.object = UINT32_MAX;
-                infp_str_clear(&c.in);
-                r = start(&c, err);
-                if (r < 0)
+        if (!naming->n_asked)
+                return 0;
+        r = infp_naming_begin(&c, naming, err);
+        while (r >= 0) {
+                r = infp_naming_go_on(&c, listen_to(&c, err), err);
+                if (r == 0)
                         break;
-                r = listen_to(&c, err);
-                if (r < 0)
-                        kill(c.pid, SIGKILL);
-                c.fd = infp_close(c.fd);
-                while (waitpid(c.pid, &status, 0) < 0 && errno == EINTR)
-                        ;
-                if (r < 0 && r != -ETIMEDOUT && r != -EBADMSG)
-                        break;
-                if (c.has_ended || !go_on(&c, status, r)) {
-                        r = 0;
-                        break;
-                }
-                r = 0;
         }
-        infp_str_done(&c.in);
+        infp_naming_stop(&c);
         return r;
 }

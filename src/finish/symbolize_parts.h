@@ -66,10 +66,38 @@ struct infp_naming {
         struct infp_row *row;
         char *scratch;
         uint64_t t_ns, n_written;
+        int64_t ran_unix_ns; /* without a run: when the program began; 0: its files are taken as they are */
+        int nice;            /* more of it for the child; 0: as the parent */
 };
+
+/* symbolize.c: adds a frame, and the file that it lies in (path NULL: none that can be read; its own for the kernel). -ENOMEM. */
+int infp_naming_add(struct infp_naming *naming, const struct infp_asked_frame *frame, const char *path, size_t size,
+                    const char *build_id, size_t id_size);
+/* After the last: which are asked for, by object. -ENOMEM. */
+int infp_naming_sort(struct infp_naming *naming, struct infp_err *err);
+void infp_naming_done(struct infp_naming *naming);
 
 /* symbolize_child.c: runs children until every object was asked, or given up. */
 int infp_naming_ask(struct infp_naming *naming, struct infp_err *err);
+
+/* The same in steps, for a caller that has other things to wait for. */
+struct infp_naming_child {
+        struct infp_naming *naming;
+        pid_t pid;
+        int fd;          /* to poll for reading */
+        uint32_t object; /* being read; UINT32_MAX: it demangles, or has not begun */
+        bool has_ended;
+        unsigned deaths;
+        uint64_t cpu_ns; /* of all that have ended */
+        struct infp_str in;
+};
+int infp_naming_begin(struct infp_naming_child *child, struct infp_naming *naming, struct infp_err *err);
+/* Takes what can be read without waiting. 1: there is more to come; 0: the child has ended; a negative errno. */
+int infp_naming_step(struct infp_naming_child *child, struct infp_err *err);
+/* After r of a step (or -ETIMEDOUT) ended it. 1: another child goes on without what this one died of; 0: all is done; a negative
+ * errno. */
+int infp_naming_go_on(struct infp_naming_child *child, int r, struct infp_err *err);
+void infp_naming_stop(struct infp_naming_child *child); /* at any time; kills a child that lives */
 
 /* symbolize_write.c: writes the rows of one frame, unless they are no better than the existing ones. */
 int infp_naming_put(struct infp_naming *naming, uint32_t frame, const struct infp_symbol *levels, unsigned n,
