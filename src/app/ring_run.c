@@ -2,13 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "app/private_run.h"
 #include "app/record_info.h"
 #include "base/fd.h"
 #include "base/human.h"
@@ -19,8 +18,6 @@
 #include "record/recorder.h"
 #include "ring/find.h"
 #include "store/store.h"
-
-enum { DEPTH = 16 };
 
 struct reading {
         const struct infp_notices *notices;
@@ -152,39 +149,10 @@ static int record(struct reading *reading, const char *directory, struct infp_er
         return r;
 }
 
-/* In a memory file system if there is one: the run is read once. */
-static char *make_directory(struct infp_err *err)
-{
-        const char *const places[] = { getenv("TMPDIR"), "/dev/shm", "/tmp" };
-
-        for (unsigned i = 0; i < INFP_COUNT(places); i++) {
-                char path[PATH_MAX];
-
-                if (!places[i] || places[i][0] != '/')
-                        continue;
-                snprintf(path, sizeof(path), "%s/infprof-query-XXXXXX", places[i]);
-                if (mkdtemp(path))
-                        return strdup(path);
-        }
-        infp_fail_errno(err, -errno, "cannot make a directory below TMPDIR, /dev/shm or /tmp");
-        return NULL;
-}
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
-{
-        (void) status;
-        (void) type;
-        (void) place;
-        (void) !remove(path);
-        return 0;
-}
-
 void infp_ring_run_close(struct infp_ring_run *run)
 {
         infp_run_close(run->run);
-        if (run->directory)
-                nftw(run->directory, remove_one, DEPTH, FTW_DEPTH | FTW_PHYS);
-        free(run->directory);
+        infp_private_remove(run->directory);
         *run = (struct infp_ring_run){ 0 };
 }
 
@@ -202,7 +170,7 @@ int infp_ring_run_open(pid_t pid, const struct infp_notices *notices, struct inf
         reading->row.text_cap = sizeof(reading->text);
         r = infp_env_open(&reading->env, "/", err);
         if (r >= 0)
-                ret->directory = make_directory(err);
+                ret->directory = infp_private_directory("query", true, err); /* it is read once */
         if (r >= 0 && !ret->directory)
                 r = -ENOSPC;
         if (r >= 0)

@@ -117,6 +117,13 @@ static int make_directories(const char *path, struct infp_err *err)
         return fail_to_make(err, r == -ENOENT && parent ? parent : r, path);
 }
 
+int infp_run_make_output(const char *output, int *ret, struct infp_err *err)
+{
+        INFP_TRY(make_directories(output, err));
+        *ret = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return *ret < 0 ? fail_to_make(err, errno == ENOTDIR ? -ENOTDIR : -errno, output) : 0;
+}
+
 /* Any process that can open a file can lock it, even for reading: hence a file that only its owner can open. A reader tests the lock
  * briefly, hence the wait. Without locks in the file system, or a descriptor to spare, the pid must do. */
 static int make_lock(struct infp_run *run)
@@ -140,10 +147,7 @@ static int make_run(struct infp_run *run, const struct infp_run_info *info, stru
         run->state = INFP_RUN_RECORDING;
         if (infp_run_info_copy(info, &run->info) < 0)
                 return infp_fail(err, -ENOMEM, "not enough memory");
-        INFP_TRY(make_directories(run->output, err));
-        run->output_fd = open(run->output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (run->output_fd < 0)
-                return fail_to_make(err, errno == ENOTDIR ? -ENOTDIR : -errno, run->output);
+        INFP_TRY(infp_run_make_output(run->output, &run->output_fd, err));
         snprintf(name, sizeof(name), "%s.infprof", info->uuid);
         if (mkdirat(run->output_fd, name, info->is_shared ? 0777 : 0700) < 0) {
                 r = -errno;

@@ -87,6 +87,9 @@ int64_t infp_uuid_unix_ms(const char *uuid); /* when a version 7 was made; 0 for
  * process dies: that is how its owner and root know, across pid namespaces, that its recorder lives. */
 int infp_run_create(const char *output, const struct infp_run_info *info, struct infp_run **ret, struct infp_err *err);
 
+/* Makes the output directory, as infp_run_create does. *ret: a descriptor of it. */
+int infp_run_make_output(const char *output, int *ret, struct infp_err *err);
+
 /* spec: NULL (the newest run of `output`, NULL = ./profiler-output), a directory (its newest run, or the run itself when it is
  * an .infprof directory), or the beginning of a uuid (looked for in `output`, NULL = ./profiler-output, and among the live
  * runs). What exists as a directory is one, whatever it looks like.

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-VERBS = "backtrace doctor export finish flamegraph import load mark metrics plot query record recover report runs snapshot symbolize tables".split()
+VERBS = "backtrace doctor export finish flamegraph import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
 
 
 def call(infprof, *words, **options):
@@ -137,7 +137,7 @@ def stacks(infprof, tmp_path_factory):
 
 
 # -o of record, load and import is the run's directory, and what record writes on standard output is the command's.
-OUTPUT_IS_A_RUN = ["import", "load", "record"]
+OUTPUT_IS_A_RUN = ["import", "load", "record", "top"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

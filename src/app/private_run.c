@@ -1,0 +1,99 @@
+#include "app/private_run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+enum { DEPTH = 16 };
+
+/* TMPDIR, and a memory file system first or last. */
+static void list_places(bool in_memory, const char *ret[3])
+{
+        const char *tmp = getenv("TMPDIR");
+
+        ret[0] = tmp && *tmp == '/' ? tmp : "/tmp";
+        ret[1] = in_memory ? "/dev/shm" : "/tmp";
+        ret[2] = in_memory ? "/tmp" : "/dev/shm";
+        if (in_memory && ret[0] != tmp)
+                ret[0] = "/dev/shm";
+}
+
+char *infp_private_directory(const char *what, bool in_memory, struct infp_err *err)
+{
+        const char *places[3];
+
+        list_places(in_memory, places);
+        for (unsigned i = 0; i < INFP_COUNT(places); i++) {
+                char path[PATH_MAX];
+
+                snprintf(path, sizeof(path), "%s/infprof-%s-%d-XXXXXX", places[i], what, (int) getpid());
+                if (mkdtemp(path))
+                        return strdup(path);
+        }
+        infp_fail_errno(err, -errno, "cannot make a directory below TMPDIR, /dev/shm or /tmp");
+        return NULL;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+        (void) status;
+        (void) type;
+        (void) place;
+        (void) !remove(path);
+        return 0;
+}
+
+char *infp_private_remove(char *directory)
+{
+        if (directory)
+                nftw(directory, remove_one, DEPTH, FTW_DEPTH | FTW_PHYS);
+        free(directory);
+        return NULL;
+}
+
+/* Of this kind, ours, and its maker is gone. */
+static bool is_left(const char *place, const char *name, const char *what)
+{
+        char prefix[64], path[PATH_MAX];
+        struct stat status;
+        int size, pid;
+
+        size = snprintf(prefix, sizeof(prefix), "infprof-%s-", what);
+        if (size >= (int) sizeof(prefix) || strncmp(name, prefix, (size_t) size) != 0)
+                return false;
+        pid = atoi(name + size);
+        snprintf(path, sizeof(path), "%s/%s", place, name);
+        return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
+               status.st_uid == geteuid() && (status.st_mode & 0777) == 0700;
+}
+
+void infp_private_sweep(const char *what)
+{
+        const char *places[3];
+
+        list_places(false, places);
+        for (unsigned i = 0; i < INFP_COUNT(places); i++) {
+                DIR *directory = opendir(places[i]);
+                const struct dirent *entry;
+
+                while (directory && (entry = readdir(directory))) {
+                        char path[PATH_MAX];
+
+                        if (!is_left(places[i], entry->d_name, what))
+                                continue;
+                        snprintf(path, sizeof(path), "%s/%s", places[i], entry->d_name);
+                        infp_private_remove(strdup(path));
+                }
+                if (directory)
+                        closedir(directory);
+        }
+}

@@ -1,0 +1,14 @@
+/* Directories for runs that nobody asked to keep. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+/* PLACE/infprof-WHAT-PID-RANDOM, of mode 0700. in_memory: in a memory file system if there is one, for a run that is small.
+ * The caller frees the path. NULL: there is no room, or no right. */
+char *infp_private_directory(const char *what, bool in_memory, struct infp_err *err);
+/* Removes it with all that is in it; frees the path; NULL is fine. Returns NULL. */
+char *infp_private_remove(char *directory);
+/* Removes those of this kind that processes of ours have left behind when they were killed. */
+void infp_private_sweep(const char *what);
