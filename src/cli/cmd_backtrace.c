@@ -98,8 +98,10 @@ static void say_cost(const struct infp_backtrace *shown)
 
         for (unsigned i = 0; i < shown->n_processes; i++)
                 n_threads += shown->processes[i].n_threads;
-        infp_say("backtrace: %u threads took %s ms of CPU time after %s ms of start-up", n_threads,
-                 infp_fixed(shown->cpu_ms - shown->start_ms, 2).text, infp_fixed(shown->start_ms, 2).text);
+        infp_say("backtrace: %u threads took %s ms of CPU time after %s ms of start-up; new to the caches: %s unwind "
+                 "tables, %s places in code",
+                 n_threads, infp_fixed(shown->cpu_ms - shown->start_ms, 2).text, infp_fixed(shown->start_ms, 2).text,
+                 infp_count(shown->n_tables_made).text, infp_count(shown->n_named).text);
 }
 
 static int run(const struct infp_arguments *arguments)

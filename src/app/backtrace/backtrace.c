@@ -270,6 +270,8 @@ static int take_all(struct infp_backtraces *b, const pid_t *pids, unsigned n, st
 static int take(struct infp_backtraces *b, const pid_t *pids, unsigned n, struct infp_err *err)
 {
         struct infp_backtrace_raws **raws = calloc(n, sizeof(*raws));
+        struct infp_stacks_counts counts;
+        struct infp_err own = { "" };
         const char *why;
         int32_t pid = 0;
         int r;
@@ -280,12 +282,14 @@ static int take(struct infp_backtraces *b, const pid_t *pids, unsigned n, struct
         r = raws && b->shown.processes ? take_all(b, pids, n, raws, err)
                                        : infp_fail(err, -ENOMEM, "no memory for the stacks");
         if (r == 0) {
+                infp_stacks_counts(b->stacks, &counts);
+                b->shown.n_tables_made = counts.n_built;
                 infp_backtrace_name_made(b);
                 b->stacks = infp_stacks_free(b->stacks); /* its threads end before the process forks */
-                r = infp_backtrace_name_files(b, err);
-        }
-        if (r >= 0)
+                if (infp_backtrace_name_files(b, &own) < 0)
+                        infp_notice(b->notices, "native code is shown without names: %s", own.text);
                 expand_all(b, raws);
+        }
         free_raws(b, raws);
         b->shown.cpu_ms = cpu_ms();
         if (r >= 0 && is_nothing_read(b, &why, &pid) && why)

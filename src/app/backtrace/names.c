@@ -278,6 +278,7 @@ int infp_backtrace_name_files(struct infp_backtraces *b, struct infp_err *err)
 
         take_all_kept(b, kept);
         r = fill(b, &naming) ? infp_naming_ask(&naming, err) : infp_fail(err, -ENOMEM, "no memory for names of code");
+        b->shown.n_named = naming.n_asked;
         for (uint32_t i = 0; i < naming.n_objects && kept && r >= 0; i++)
                 keep(b, kept, &naming, i);
         infp_kept_names_close(kept);

@@ -73,7 +73,8 @@ struct infp_backtrace {
         struct infp_backtrace_process *processes;
         unsigned n_processes;
         bool is_no_block;
-        double start_ms, cpu_ms; /* CPU time until the first thread was stopped; of all */
+        uint64_t n_tables_made, n_named; /* that no cache had: unwind tables, places in code */
+        double start_ms, cpu_ms;         /* CPU time until the first thread was stopped; of all */
 };
 
 /* An array of an object a thread. */
