@@ -244,3 +244,35 @@ def test_locals_of_torch(infprof, start):
         "plain": "<Tensor (3, 4) torch.float32 cpu>", "deep": "<Tensor (1, 2, 3, 1, 2, 1, 2) torch.int64 cpu>",
         "none": "<Tensor (0) torch.bool cpu>", "one": "<Tensor () torch.float64 cpu>", "half": "<Tensor (8, 512) torch.bfloat16 cpu>",
         "weight": "<Parameter (6, 5) torch.float32 cpu>"}
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_interpreters_within_one_process(infprof, start, tmp_path, name):
+    """One runs within a thread of the first, the other in a thread of its own; each has its own frames, and a GIL from 3.12 on."""
+    program, environment = PYTHONS[name]
+    path = tmp_path / "interpreters.py"
+    path.write_text(
+        "import threading, time\n"
+        "try:\n    import _interpreters as i\nexcept ImportError:\n    try:\n        import _xxsubinterpreters as i\n"
+        "    except ImportError:\n        i = None\n"
+        "code = 'import time\\ndef %s():\\n    time.sleep(1000)\\n%s()'\n"
+        "def apart():\n    i.run_string(i.create(), code % ('alone', 'alone'))\n"
+        "def within():\n    i.run_string(i.create(), code % ('inner', 'inner'))\n"
+        "if i:\n    threading.Thread(target=apart, daemon=True).start()\n    time.sleep(0.5)\n"
+        "print(bool(i), flush=True)\nwithin()\n")
+    process = start(*program, path, env=environment)
+    if process.first_line != "True\n":
+        pytest.skip("it has no module for interpreters")
+
+    def names(thread):
+        return [frame["func"] for frame in thread["frames"] if frame["frame_type"] == "Python"]
+
+    def both():
+        threads = {names(thread)[0]: thread for thread in backtrace(infprof, process.pid)}
+        return threads if {"inner", "alone"} <= set(threads) else None
+
+    threads = wait_for(both, "both interpreters at work")
+    assert {thread["stack"] for thread in threads.values()} == {"merged"}, threads
+    assert names(threads["inner"]) == ["inner", "<module>", "within", "<module>"]
+    assert names(threads["alone"])[:3] == ["alone", "<module>", "apart"]
+    assert len({thread["interpreter"] for thread in threads.values()}) == len(threads) == 2

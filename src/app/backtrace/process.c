@@ -491,7 +491,7 @@ static void note_gils(struct taking *t)
 {
         struct infp_backtrace_process *process = t->process;
 
-        for (uint32_t i = 0; i < t->python.n_threads; i++) {
+        for (uint32_t i = t->python.n_threads; i-- > 0;) { /* the newest interpreter is the first of the list */
                 const struct infp_python_thread *thread = &t->python.threads[i];
                 struct infp_backtrace_gil *gil = NULL;
 

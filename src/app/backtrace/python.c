@@ -163,6 +163,28 @@ static void walk(const struct infp_backtrace_python *python, struct infp_backtra
                                      INFP_BACKTRACE_FRAMES, &walked->end);
 }
 
+/* A thread that runs one interpreter from within another has a state of each: the newer interpreter's frames are the inner ones. States
+ * that a thread before it left behind have no frames. */
+static void walk_outer(const struct infp_backtrace_python *python, uint64_t pthread,
+                       struct infp_backtrace_walked *walked)
+{
+        for (uint32_t i = (uint32_t) (walked->thread - python->threads) + 1; i < python->n_threads; i++) {
+                const struct infp_python_thread *thread = &python->threads[i];
+                enum infp_python_end end;
+                uint32_t n;
+
+                if (thread->pthread != pthread || walked->end != INFP_PYTHON_WHOLE ||
+                    walked->n == INFP_BACKTRACE_FRAMES)
+                        continue;
+                n = infp_python_walk(&python->found.layout, &python->memory, thread->state, walked->frames + walked->n,
+                                     INFP_BACKTRACE_FRAMES - walked->n, &end);
+                if (end == INFP_PYTHON_WHOLE || end == INFP_PYTHON_TOO_DEEP) {
+                        walked->n += n;
+                        walked->end = end;
+                }
+        }
+}
+
 void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t pthread,
                                 struct infp_backtrace_walked *ret)
 {
@@ -172,6 +194,7 @@ void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t p
         if (!ret->thread)
                 return;
         walk(python, ret);
+        walk_outer(python, pthread, ret);
         ret->holds_gil = infp_backtrace_python_holder(python, ret->thread) == ret->thread->state;
         read_codes(python, ret);
         if (python->b->options.locals)
