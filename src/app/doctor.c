@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "app/one_shot.h"
+#include "app/preload.h"
 #include "base/debug.h"
 #include "base/fd.h"
 #include "base/human.h"
@@ -568,6 +569,19 @@ static void add_python(struct infp_findings *findings)
         infp_bpf_free(bpf);
 }
 
+/* What is done without that right, or without perf events. */
+static void add_inside(struct infp_findings *findings)
+{
+        struct infp_err err = { "" };
+        const bool is_there = infp_preload_find(&err) >= 0;
+
+        add_right(findings, "Python inside", is_there,
+                  is_there ? "without rights record --cpu loads a sampler into the Python programs that it starts; the "
+                             "loader (ld.so) of a 32-bit program says on standard error that it ignores it"
+                           : err.text,
+                  NULL);
+}
+
 void infp_doctor_sampler(struct infp_findings *findings)
 {
         const struct infp_perf_options options = {
@@ -582,6 +596,7 @@ void infp_doctor_sampler(struct infp_findings *findings)
 
         if (infp_perf_open(&options, &perf, &fix, &err) < 0) {
                 add_right(findings, "CPU sampling", false, err.text, fix);
+                add_inside(findings);
                 return;
         }
         may = infp_perf_may(perf);
@@ -605,4 +620,5 @@ void infp_doctor_sampler(struct infp_findings *findings)
         add_buffers(findings, perf);
         infp_perf_free(perf);
         add_python(findings);
+        add_inside(findings);
 }

@@ -12,6 +12,7 @@
 
 #include "app/discard.h"
 #include "app/finish_child.h"
+#include "app/preload.h"
 #include "app/record_info.h"
 #include "app/static_sink.h"
 #include "base/fd.h"
@@ -178,19 +179,33 @@ static int open_capture(struct record *r, struct infp_err *err)
         return infp_capture_open(&options, &r->capture, err);
 }
 
+/* Returns how many variables. Without it stacks have no Python frames. */
+static unsigned preload_sampler(struct record *r, struct infp_preload *preload, const char **variables)
+{
+        struct infp_err err = { "" };
+
+        r->options.sampler.is_inside = infp_preload_variables(&r->options.sampler, preload, variables, &err) >= 0;
+        if (!r->options.sampler.is_inside && r->options.sampler.python == INFP_PYTHON_INSIDE)
+                infp_say("record: Python frames are not recorded: %s", err.text);
+        return r->options.sampler.is_inside ? INFP_PRELOAD_VARIABLES : 0;
+}
+
 /* Forks the command before this process changes, see child.h. */
 static int open_child(struct record *r, struct infp_err *err)
 {
         char variable[64];
         /* An INFPROF_RING that the user set is kept. */
-        const char *more[3 + INFP_JIT_NAMES] = { variable };
+        const char *more[3 + INFP_JIT_NAMES + INFP_PRELOAD_VARIABLES] = { variable };
         struct infp_jit_names jit_names;
+        struct infp_preload preload;
         unsigned n = 1;
         struct infp_err own = { "" };
 
         snprintf(variable, sizeof(variable), "INFPROF_RUN=%s", r->info.uuid);
         if (!getenv(INFP_RING_ENV))
                 more[n++] = INFP_RING_ENV "=1";
+        if (r->options.command && infp_preload_is_wanted(&r->options.sampler))
+                n += preload_sampler(r, &preload, more + n);
         if (r->options.jit_names)
                 infp_jit_names_variables(&jit_names, more + n);
         if (r->options.capture)
@@ -244,10 +259,10 @@ static int begin(struct record *r, struct infp_err *err)
         INFP_TRY(infp_record_info(&r->options, &r->env, &r->info, err));
         INFP_TRY(infp_run_create(r->options.output, &r->info, &r->run, err));
         snprintf(r->path, sizeof(r->path), "%s/%s.infprof", r->options.output, r->info.uuid);
-        INFP_TRY(open_child(r, err));
-        INFP_TRY(open_sinks(r, err));
         if (infp_sampler_is_asked(&r->options.sampler))
                 r->options.sampler.cache_directory = infp_stacks_cache_directory();
+        INFP_TRY(open_child(r, err));
+        INFP_TRY(open_sinks(r, err));
         n = raise_descriptor_limit(infp_sampler_is_asked(&r->options.sampler) ? MANY_DESCRIPTORS : ENOUGH_DESCRIPTORS);
         if (n < INFP_ENOUGH_FDS)
                 infp_say("record: only %d descriptors are allowed (ulimit -n): engines, containers and energy are not "

@@ -122,7 +122,7 @@ static int read_python(const struct infp_arguments *arguments, struct infp_sampl
                         ret->python = (enum infp_python_way) way;
                         return ret->cpu_hz > 0 ? 0 : infp_fail(err, -EINVAL, "--python needs --cpu");
                 }
-        return text ? infp_fail(err, -EINVAL, "--python %s: auto, outside or off", text) : 0;
+        return text ? infp_fail(err, -EINVAL, "--python %s: auto, outside, inside or off", text) : 0;
 }
 
 static int read_sampler(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
@@ -162,7 +162,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", NULL, "measure how long threads are off the CPU, by stack", false },
-        { 0, "python", "WAY", "read Python frames of on-CPU stacks: outside (by a BPF program), off, or auto: where it is permitted (default: auto)", false },
+        { 0, "python", "WAY", "read Python frames of on-CPU stacks: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
         { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },
         INFP_SOURCE_OPTIONS,
@@ -299,12 +299,16 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
 {
         static const char *const need_command[] = { "capture", "own-cgroup", "jit-names" };
         const char *limit = infp_argument(arguments, "capture-limit"),
-                   *baseline = infp_argument(arguments, "energy-baseline");
+                   *baseline = infp_argument(arguments, "energy-baseline"),
+                   *python = infp_argument(arguments, "python");
 
         for (size_t i = 0; i < INFP_COUNT(need_command); i++)
                 if (!ret->command && infp_argument_given(arguments, need_command[i]))
                         return infp_fail(err, -EINVAL, "--%s needs a command after --: a running process keeps its own",
                                          need_command[i]);
+        if (!ret->command && python && !strcmp(python, infp_python_way_name(INFP_PYTHON_INSIDE)))
+                return infp_fail(err, -EINVAL,
+                                 "--python=inside needs a command after --: nothing is loaded into a running process");
         ret->capture = infp_argument_given(arguments, "capture");
         ret->own_cgroup = infp_argument_given(arguments, "own-cgroup");
         ret->jit_names = infp_argument_given(arguments, "jit-names");

@@ -221,6 +221,11 @@ int infp_rings_new(const struct infp_rings_options *options, struct infp_rings *
         return 0;
 }
 
+void infp_rings_use(struct infp_rings *rings, struct infp_sampler *sampler)
+{
+        rings->sampler = sampler;
+}
+
 static void entry_done(struct ring_entry *entry)
 {
         infp_ring_close(entry->ring);
@@ -237,6 +242,7 @@ struct infp_rings *infp_rings_free(struct infp_rings *rings)
         rings_close_places(rings);
         infp_close(rings->proc_fd);
         infp_map_done(&rings->refused);
+        infp_map_done(&rings->given);
         free(rings->entries);
         free(rings->members);
         free(rings->fresh);

@@ -21,9 +21,14 @@ struct infp_rings_options {
         struct infp_stats *stats; /* may be NULL */
 };
 
+struct infp_sampler;
+
 struct infp_rings;
 int infp_rings_new(const struct infp_rings_options *options, struct infp_rings **ret, struct infp_err *err);
 struct infp_rings *infp_rings_free(struct infp_rings *rings); /* NULL is fine; returns NULL */
+
+/* Who takes the files of samplers inside processes; NULL: nobody. */
+void infp_rings_use(struct infp_rings *rings, struct infp_sampler *sampler);
 
 /* Poll for POLLIN; -1: nothing to poll. */
 int infp_rings_fd(const struct infp_rings *rings);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "base/time.h"
@@ -18,6 +19,8 @@
 #include "record/processes.h"
 #include "record/rings_parts.h"
 #include "ring/where.h"
+#include "sampler/inside/inside.h"
+#include "sampler/sampler.h"
 #include "store/live.h"
 
 static const uint64_t unwatched_ns = INFP_NS_PER_S;
@@ -491,6 +494,31 @@ static void put_process(struct infp_rings *rings, const struct ring_entry *entry
                 infp_recorder_put(rings->options.recorder, &rings->row);
 }
 
+static uint64_t hash_of(const char *name)
+{
+        return infp_hash64(name, strlen(name), 0);
+}
+
+/* A sampler's file: its samples are the sampler's. False: nobody takes them. */
+static bool give_to_sampler(struct look *look, const char *name, int file, const struct infp_ring_head *head,
+                            const struct infp_ring_owner *owner, int32_t pid)
+{
+        struct infp_rings *rings = look->rings;
+        const struct ring_entry entry = { .owner = *owner, .pid = pid };
+        struct infp_inside_ring ring = {
+                .file = file, .dir_fd = fcntl(look->place->fd, F_DUPFD_CLOEXEC, 3), .owner = *owner, .pid = pid
+        };
+
+        snprintf(ring.name, sizeof(ring.name), "%s", name);
+        if (!rings->sampler || !infp_sampler_take_ring(rings->sampler, &ring)) {
+                infp_close(ring.dir_fd);
+                return false;
+        }
+        infp_map_put(&rings->given, hash_of(name), 1);
+        put_process(rings, &entry, head);
+        return true;
+}
+
 static void adopt(struct look *look, const char *name, int file, const struct infp_ring_head *head,
                   const struct infp_ring_owner *owner, int32_t pid)
 {
@@ -540,7 +568,7 @@ static int look_at_name(void *context, const char *name, const struct infp_ring_
         int32_t pid;
         int file, r;
 
-        if (is_known(rings, look->place, name))
+        if (is_known(rings, look->place, name) || infp_map_get(&rings->given, hash_of(name)))
                 return 0;
         file = infp_ring_file_open(look->place->fd, name, look->place->uid, true);
         if (file < 0)
@@ -565,7 +593,8 @@ static int look_at_name(void *context, const char *name, const struct infp_ring_
                 infp_close(file);
                 return 0;
         }
-        adopt(look, name, file, &head, &owner, pid);
+        if (!head.is_sampler || !give_to_sampler(look, name, file, &head, &owner, pid))
+                adopt(look, name, file, &head, &owner, pid);
         return 0;
 }
 

@@ -56,6 +56,8 @@ struct ring_entry {
 struct infp_rings {
         struct infp_rings_options options;
         enum infp_mode mode;
+        struct infp_sampler *sampler; /* NULL: none */
+        struct infp_map given;        /* files that it has taken, by the hash of their names */
         int proc_fd, inotify_fd;
         uint64_t own_pid_ns;
         struct ring_place places[RINGS_PLACES];

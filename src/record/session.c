@@ -90,6 +90,7 @@ static void start_sampler(struct infp_session *s)
         options.notice_context = (void *) &s->options->notices;
         if (infp_sampler_start(&options, &s->sampler, &err) < 0)
                 infp_notice(&s->options->notices, "stacks are not sampled: %s", err.text);
+        infp_rings_use(s->rings, s->sampler);
         infp_session_follow_sampler(s); /* the roots were found before */
 }
 

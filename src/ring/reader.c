@@ -19,6 +19,7 @@
 
 enum {
         HEAD_LEAST = offsetof(struct infp_wire_head, run), /* what follows is read where it is there */
+        SAMPLER_LEAST = offsetof(struct infp_wire_head, tables) + sizeof(uint64_t),
         METRICS_MOST = 4 * INFP_WIRE_METRICS,
         CHUNKS_MOST = INFP_WIRE_MAX_BYTES / INFP_WIRE_CHUNK,
         KIND_NAME = sizeof(((struct infp_wire_kind *) 0)->name),
@@ -142,6 +143,8 @@ int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *e
                 snprintf(ret->name, sizeof(ret->name), "%.*s", (int) sizeof(head->name) - 1, head->name);
                 ret->parent = head->parent;
         }
+        if (head->head_bytes >= SAMPLER_LEAST)
+                ret->is_sampler = head->sampler_hz_1000 != 0;
         return 0;
 }
 
@@ -685,4 +688,34 @@ bool infp_ring_has_ended(struct infp_ring *ring)
         has_ended = atomic_load(&ring_head(ring)->ended);
         infp_guarded_map_end();
         return has_ended;
+}
+
+bool infp_ring_sampler(struct infp_ring *ring, struct infp_ring_sampler *ret)
+{
+        struct infp_wire_head *head = ring_head(ring);
+
+        *ret = (struct infp_ring_sampler){ 0 };
+        if (ring->layout.head_bytes < SAMPLER_LEAST)
+                return false;
+        infp_guarded_map_begin(&ring->map);
+        ret->hz = __atomic_load_n(&head->sampler_hz_1000, __ATOMIC_RELAXED) / 1e3;
+        ret->state = atomic_load(&head->sampler_state);
+        ret->python = atomic_load(&head->sampler_python);
+        ret->period_ns = atomic_load(&head->sampler_period_ns);
+        ret->busy = atomic_load(&head->sampler_busy);
+        ret->skipped = atomic_load(&head->sampler_skipped);
+        ret->own_ns = atomic_load(&head->sampler_own_ns);
+        ret->cpu_ns = atomic_load(&head->sampler_cpu_ns);
+        ret->unmapped = atomic_load(&head->sampler_unmapped);
+        infp_guarded_map_end();
+        return ret->hz > 0;
+}
+
+void infp_ring_offer_tables(struct infp_ring *ring, uint64_t number)
+{
+        if (!ring->is_consumer || ring->layout.head_bytes < SAMPLER_LEAST)
+                return;
+        infp_guarded_map_begin(&ring->map);
+        atomic_store(&ring_head(ring)->tables, number);
+        infp_guarded_map_end();
 }

@@ -50,6 +50,7 @@ struct infp_ring_head {
         int32_t pid, parent;       /* parent 0: it does not say */
         char boot_id[40], run[40]; /* run: INFPROF_RUN of its process, "" where it had none */
         char name[16];             /* comm; "": it does not say */
+        bool is_sampler;           /* of a sampler inside the process */
 };
 /* 0; -EAGAIN: its writer has not finished it; -EBADMSG: no ring file, with the fault in words. */
 int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *err);
@@ -77,6 +78,7 @@ struct infp_ring_stack {
         const struct infp_ring_python {
                 uint32_t code, line; /* code: for infp_ring_code; line 0: not known */
                 bool is_entry;       /* C called the interpreter for it */
+                bool is_shim;        /* of samples: the interpreter's own, without code */
         } * python;
         bool is_truncated;         /* outer frames are missing: too many, or beyond the copied stack */
         bool is_incomplete;        /* outer frames are missing: the walk could not go on */
@@ -91,6 +93,28 @@ struct infp_ring_code {
  * broken); -ENOMEM. */
 int infp_ring_stack(struct infp_ring *ring, uint32_t id, struct infp_ring_stack *ret);
 int infp_ring_code(struct infp_ring *ring, uint32_t id, struct infp_ring_code *ret);
+
+/* A sampler inside the process (wire.h): its samples come in the calls of infp_ring_read, in the order of time among rows. Borrowed for the
+ * call; infp_ring_code may be called by it. */
+struct infp_ring_sample {
+        uint64_t t_ns, epoch;
+        int32_t tid; /* as the process sees it */
+        int32_t cpu; /* -1: not known */
+        uint32_t periods;
+        struct infp_ring_stack stack; /* t_ns is the sample's. Frames without code are the interpreter's shims */
+};
+typedef void infp_ring_sample_fn(void *context, const struct infp_ring_sample *sample);
+void infp_ring_on_sample(struct infp_ring *ring, infp_ring_sample_fn *take, void *context);
+
+struct infp_ring_sampler {
+        uint32_t state;  /* enum infp_wire_sampler of wire.h; 0: it has not begun */
+        uint32_t python; /* major << 8 | minor; 0: not known */
+        double hz;       /* that it was asked for */
+        uint64_t period_ns, busy, skipped, own_ns, cpu_ns, unmapped;
+};
+bool infp_ring_sampler(struct infp_ring *ring, struct infp_ring_sampler *ret); /* false: the file is no sampler's */
+/* Consumer: the sampler is to use the unwind tables of this number from now on. */
+void infp_ring_offer_tables(struct infp_ring *ring, uint64_t number);
 
 /* True while ended spans wait for the next call. */
 bool infp_ring_is_waiting(const struct infp_ring *ring);

@@ -102,6 +102,8 @@ struct infp_ring {
 
         int (*put)(void *context, const struct infp_row *row);
         void *context;
+        infp_ring_sample_fn *take_sample; /* NULL: samples are left out */
+        void *sample_context;
         struct infp_row row;
         char text[INFP_RING_ROW_TEXT];
 };
@@ -117,6 +119,9 @@ int ring_copy_staying(struct infp_ring *ring, uint32_t id, uint8_t kind, struct 
 /* The text, copied, at most cap - 1 bytes; false: no writer makes such a one. record: with its inline texts. */
 bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, struct infp_wire_text text, char *ret,
                size_t cap, size_t *ret_size);
+
+/* reader_stack.c */
+int ring_give_sample(struct infp_ring *ring, const struct infp_wire_sample *sample); /* 0 or -ENOMEM */
 
 /* reader_row.c */
 enum { INFP_RING_MARKS, INFP_RING_SPANS, INFP_RING_COUNTERS };

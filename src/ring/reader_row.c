@@ -638,6 +638,8 @@ static int give_event(struct infp_ring *ring, const struct ring_event *event)
                 return 0;
         case INFP_WIRE_SPAN_END:
                 return take_end(ring, event, at);
+        case INFP_WIRE_SAMPLE:
+                return ring_give_sample(ring, at);
         default: /* what stays lies in chunks of its own */
                 ring->counts.broken++;
                 return 0;

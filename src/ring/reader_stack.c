@@ -27,14 +27,15 @@ static int look_up(struct infp_ring *ring, uint32_t id, uint8_t kind, void *ret)
 }
 
 /* Eight bytes a frame, in the record; NULL: no writer makes such a part. */
-static const void *frames(const struct infp_ring *ring, const struct infp_wire_stack *stack, struct infp_wire_text part)
+static const void *frames(const struct infp_ring *ring, const struct infp_wire_record *record,
+                          struct infp_wire_text part)
 {
-        const uint32_t at = part.at & ~INFP_WIRE_INLINE, size = stack->record.size;
+        const uint32_t at = part.at & ~INFP_WIRE_INLINE, size = record->size;
 
         if (!(part.at & INFP_WIRE_INLINE) || at % 8 || part.size % 8 || part.size > INFP_WIRE_FRAMES * 8 ||
-            at < ring->layout.fixed[INFP_WIRE_STACK] || at > size || part.size > size - at)
+            at < ring->layout.fixed[record->kind] || at > size || part.size > size - at)
                 return NULL;
-        return (const char *) stack + at;
+        return (const char *) record + at;
 }
 
 static int broken(struct infp_ring *ring)
@@ -50,11 +51,36 @@ static bool make_buffers(struct infp_ring *ring)
         return ring->stacks;
 }
 
+/* A stack of two parts of a record. False: no writer makes them. */
+static bool fill_stack(struct infp_ring *ring, const struct infp_wire_record *record, struct infp_wire_text native_part,
+                       struct infp_wire_text python_part, struct infp_ring_stack *ret)
+{
+        const struct infp_wire_python *python = frames(ring, record, python_part);
+        const uint64_t *native = frames(ring, record, native_part);
+
+        if (!native || !python)
+                return false;
+        *ret = (struct infp_ring_stack){
+                .t_ns = record->t_ns,
+                .n_addresses = native_part.size / 8,
+                .n_python = python_part.size / 8,
+                .addresses = native,
+                .python = ring->stacks->python,
+                .is_truncated = record->flags & INFP_WIRE_TRUNCATED,
+                .is_incomplete = record->flags & INFP_WIRE_INCOMPLETE,
+                .is_python_incomplete = record->flags & INFP_WIRE_PYTHON_INCOMPLETE,
+        };
+        for (uint32_t i = 0; i < ret->n_python; i++)
+                ring->stacks->python[i] = (struct infp_ring_python){ .code = python[i].code,
+                                                                     .line = python[i].line & ~INFP_WIRE_ENTRY,
+                                                                     .is_entry = python[i].line & INFP_WIRE_ENTRY,
+                                                                     .is_shim = python[i].code == INFP_WIRE_SHIM };
+        return true;
+}
+
 int infp_ring_stack(struct infp_ring *ring, uint32_t id, struct infp_ring_stack *ret)
 {
-        const struct infp_wire_python *python;
         const struct infp_wire_stack *stack;
-        const uint64_t *native;
         int r;
 
         if (!make_buffers(ring))
@@ -63,25 +89,34 @@ int infp_ring_stack(struct infp_ring *ring, uint32_t id, struct infp_ring_stack 
         if (r < 0)
                 return r == -EBADMSG ? broken(ring) : r;
         stack = (const void *) ring->stacks->stack;
-        native = frames(ring, stack, stack->native);
-        python = frames(ring, stack, stack->python);
-        if (!native || !python)
+        if (!fill_stack(ring, &stack->record, stack->native, stack->python, ret))
                 return broken(ring);
-        *ret = (struct infp_ring_stack){
-                .t_ns = stack->record.t_ns,
-                .epoch = stack->epoch,
-                .n_addresses = stack->native.size / 8,
-                .n_python = stack->python.size / 8,
-                .addresses = native,
-                .python = ring->stacks->python,
-                .is_truncated = stack->record.flags & INFP_WIRE_TRUNCATED,
-                .is_incomplete = stack->record.flags & INFP_WIRE_INCOMPLETE,
-                .is_python_incomplete = stack->record.flags & INFP_WIRE_PYTHON_INCOMPLETE,
-        };
-        for (uint32_t i = 0; i < ret->n_python; i++)
-                ring->stacks->python[i] = (struct infp_ring_python){ .code = python[i].code,
-                                                                     .line = python[i].line & ~INFP_WIRE_ENTRY,
-                                                                     .is_entry = python[i].line & INFP_WIRE_ENTRY };
+        ret->epoch = stack->epoch;
+        return 0;
+}
+
+void infp_ring_on_sample(struct infp_ring *ring, infp_ring_sample_fn *take, void *context)
+{
+        ring->take_sample = take;
+        ring->sample_context = context;
+}
+
+int ring_give_sample(struct infp_ring *ring, const struct infp_wire_sample *sample)
+{
+        struct infp_ring_sample given = { .t_ns = sample->record.t_ns,
+                                          .epoch = sample->epoch,
+                                          .tid = (int32_t) sample->tid,
+                                          .cpu = sample->cpu > INT32_MAX ? -1 : (int32_t) sample->cpu,
+                                          .periods = sample->periods };
+
+        if (!ring->take_sample)
+                return 0;
+        if (!make_buffers(ring))
+                return -ENOMEM;
+        if (!fill_stack(ring, &sample->record, sample->native, sample->python, &given.stack))
+                ring->counts.broken++;
+        else
+                ring->take_sample(ring->sample_context, &given);
         return 0;
 }
 

@@ -20,7 +20,7 @@
  * for this file alone. A reader looks it up when a record names it, so it may come at any time, and in any order. An id without a
  * record there is absent.
  *
- * Version 1. Stacks were appended to it: an older reader counts their records as unknown. */
+ * Version 1. Stacks and samples were appended to it: an older reader counts their records as unknown. */
 #pragma once
 
 #include <stdint.h>
@@ -122,6 +122,29 @@ struct infp_wire_head {
         int32_t parent, unused;
 
         _Atomic uint64_t refused_stacks; /* and code: no room; what named them has id 0 */
+
+        /* Of a sampler inside the process (src/agent/sampler), which is the only one that makes samples. Written before `ready`: */
+        uint32_t sampler_hz_1000; /* the rate that it was asked for, times 1000; 0: the file is no sampler's */
+        /* By the writer: */
+        _Atomic uint32_t sampler_state;     /* enum infp_wire_sampler */
+        _Atomic uint32_t sampler_period_ns; /* CPU time between two samples of a thread */
+        _Atomic uint32_t sampler_python;    /* PY_VERSION_HEX's first two bytes: 3.11 is 0x030b; 0: not known */
+        _Atomic uint64_t sampler_busy;      /* samples that found no room to work in */
+        _Atomic uint64_t sampler_skipped;   /* threads that got no timer: too many */
+        _Atomic uint64_t sampler_own_ns;    /* time that its handlers took */
+        _Atomic uint64_t sampler_cpu_ns;    /* CPU time of the process while it sampled */
+        _Atomic uint64_t sampler_unmapped;  /* samples in code of which its tables do not know: it needs newer ones */
+        /* By the consumer: the number of the newest file of unwind tables (struct infp_wire_tables); 0: wait for the first. */
+        _Atomic uint64_t tables;
+};
+enum infp_wire_sampler {
+        INFP_WIRE_SAMPLER_WAITS = 1, /* for a consumer and its tables */
+        INFP_WIRE_SAMPLER_RUNS = 2,
+        /* It has stopped for good: */
+        INFP_WIRE_SAMPLER_LEFT = 3,    /* the program handles SIGPROF itself */
+        INFP_WIRE_SAMPLER_ALONE = 4,   /* its consumer is gone */
+        INFP_WIRE_SAMPLER_UNKNOWN = 5, /* this version of Python is not known: sampler_python */
+        INFP_WIRE_SAMPLER_REFUSED = 6, /* the kernel gives no timers, or does not let the process read its own memory */
 };
 _Static_assert(sizeof(struct infp_wire_head) <= INFP_WIRE_PAGE, "one page");
 
@@ -154,7 +177,8 @@ enum infp_wire_record_kind {
         INFP_WIRE_THREAD = 6, /* name of the thread that wrote it */
         INFP_WIRE_STACK = 7,  /* class stay; t_ns and tid: of the first that had it */
         INFP_WIRE_CODE = 8,   /* class stay: a function of Python */
-        INFP_WIRE_OUR_KINDS = INFP_WIRE_CODE,
+        INFP_WIRE_SAMPLE = 9, /* class recent: the stack of a thread, by the clock of its CPU time */
+        INFP_WIRE_OUR_KINDS = INFP_WIRE_SAMPLE,
 };
 enum infp_wire_flags {
         INFP_WIRE_CUT = 1,               /* a text was cut */
@@ -212,15 +236,43 @@ struct infp_wire_stack {
 };
 enum { INFP_WIRE_FRAMES = 248 }; /* of each part at most: a stack is at most a chunk */
 struct infp_wire_python {
-        uint32_t code; /* id of an INFP_WIRE_CODE; 0: absent */
+        uint32_t
+                code; /* id of an INFP_WIRE_CODE; 0: absent; in samples INFP_WIRE_SHIM, and 0 is a frame without a name */
         uint32_t line; /* INFP_WIRE_ENTRY | line in the file; 0: not known */
 };
 #define INFP_WIRE_ENTRY 0x80000000U /* C called the interpreter for this frame: where it meets the native part */
+#define INFP_WIRE_SHIM 1U           /* no place: a frame of the interpreter's own, which runs no code */
 struct infp_wire_code {
         struct infp_wire_record record;
         uint32_t line, unused; /* first line of the function; 0: not known */
         struct infp_wire_text file, function;
 };
+/* A stack and when it was. It is not interned: the innermost address makes nearly each stack another one, and what stays would fill
+ * the file within minutes. Frames as in struct infp_wire_stack. */
+struct infp_wire_sample {
+        struct infp_wire_record record;
+        uint32_t cpu, periods; /* it stands for so many periods of CPU time: more where the kernel was late */
+        uint64_t epoch;        /* number of the tables that it was unwound with */
+        uint32_t tid, unused;  /* whose stack it is; another thread may have unwound and written it */
+        struct infp_wire_text native, python;
+};
+
+/* What a sampler unwinds with: the executable memory of its process, and for each piece a table (unwind/table.h). The consumer writes
+ * it as `.sampler-<pid>-<start ticks>-<number>` into the directory of tables that the sampler's environment names, where the tables
+ * lie, too. Written once, then named in the head of the ring. Mappings are sorted and disjoint; texts and tables follow them. */
+#define INFP_WIRE_TABLES_MAGIC "infptabl"
+struct infp_wire_tables {
+        char magic[8];
+        uint32_t version, n; /* of the mappings that follow */
+        uint64_t number;
+};
+struct infp_wire_mapping {
+        uint64_t begin, end, bias, entry; /* as in struct infp_unwind_mapping */
+        uint64_t table_at, table_size;    /* of the table, in its file; size 0: there is none */
+        uint32_t flags;                   /* as in struct infp_unwind_mapping */
+        uint32_t name_at; /* of the table's file, in this file, ended by 0; 0: the table lies in this file */
+};
+enum { INFP_WIRE_TABLES_VERSION = 1, INFP_WIRE_MAPPINGS = 16384 };
 
 /* The schema block: fixed part of each record kind, so that a reader of another age knows what it may read. */
 enum infp_wire_field_type {
@@ -248,5 +300,6 @@ _Static_assert(sizeof(struct infp_wire_record) == 16 && sizeof(struct infp_wire_
                        sizeof(struct infp_wire_span_begin) == 40 && sizeof(struct infp_wire_span_attr) == 56 &&
                        sizeof(struct infp_wire_span_end) == 56 && sizeof(struct infp_wire_value) == 32 &&
                        sizeof(struct infp_wire_stack) == 40 && sizeof(struct infp_wire_code) == 40 &&
-                       sizeof(struct infp_wire_python) == 8,
+                       sizeof(struct infp_wire_python) == 8 && sizeof(struct infp_wire_sample) == 56 &&
+                       sizeof(struct infp_wire_tables) == 24 && sizeof(struct infp_wire_mapping) == 56,
                "records are the same for every compiler");

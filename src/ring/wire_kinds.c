@@ -69,4 +69,12 @@ const struct infp_wire_kind infp_wire_kinds[INFP_WIRE_OUR_KINDS] = {
           .n_fields = 3,
           .fields = { U32(struct infp_wire_code, line), TEXT(struct infp_wire_code, file),
                       TEXT(struct infp_wire_code, function) } },
+        { .name = "sample",
+          .kind = INFP_WIRE_SAMPLE,
+          .class = INFP_WIRE_RECENT,
+          .size = sizeof(struct infp_wire_sample),
+          .n_fields = 6,
+          .fields = { U32(struct infp_wire_sample, cpu), U32(struct infp_wire_sample, periods),
+                      U64(struct infp_wire_sample, epoch), U32(struct infp_wire_sample, tid),
+                      BYTES(struct infp_wire_sample, native), BYTES(struct infp_wire_sample, python) } },
 };

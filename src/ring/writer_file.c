@@ -428,6 +428,8 @@ static void fill_name(struct infp_wire_head *head)
         head->parent = getppid();
 }
 
+uint32_t infp_writer_sampler_hz_1000;
+
 /* Fills all but `ready`. */
 static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t created_ns, uint64_t bytes)
 {
@@ -452,6 +454,7 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         head->max_chunks = file->max_chunks;
         strncpy(head->library, INFP_VERSION, sizeof head->library - 1);
         memcpy(head->run, infp_writer_config.run, sizeof head->run);
+        head->sampler_hz_1000 = infp_writer_sampler_hz_1000;
         fill_name(head);
         memcpy(file->base + INFP_WRITER_KINDS_AT, infp_wire_kinds, sizeof infp_wire_kinds);
         atomic_store(&file->n_chunks, (uint32_t) ((bytes - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK));

@@ -1,6 +1,7 @@
 /* Samples of what runs, by the clock of the CPU: infp_stacks makes rows of them by itself. */
 #include <errno.h>
 
+#include "sampler/inside/inside.h"
 #include "sampler/mode.h"
 
 struct cpu {
@@ -22,14 +23,24 @@ static int open_cpu(void *state, const struct infp_mode_context *context, struct
         struct cpu *cpu = state;
 
         cpu->context = context;
-        return context->perf ? 0 : infp_fail(err, -EACCES, "%s", context->perf_problem);
+        return context->perf || context->inside ? 0 : infp_fail(err, -EACCES, "%s", context->perf_problem);
 }
 
+/* Of processes that sample themselves alone; where perf does it, too, its figures hold for all. */
 static void counts(void *state, struct infp_mode_counts *ret)
 {
         const struct cpu *cpu = state;
+        struct infp_inside_counts inside;
 
         ret->rate_hz = cpu->context->options->cpu_hz;
+        if (!cpu->context->inside || cpu->context->perf)
+                return;
+        inside = infp_inside_counts(cpu->context->inside);
+        ret->method = "signal timers";
+        ret->has_wanted = true;
+        ret->wanted = inside.wanted;
+        ret->lost = inside.lost;
+        ret->skipped_threads = inside.skipped;
 }
 
 const struct infp_sampler_mode infp_sampler_mode_cpu = {

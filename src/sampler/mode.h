@@ -22,6 +22,7 @@ struct infp_mode_context {
         struct infp_emit *emit;
         const struct infp_perf *perf; /* NULL: no perf events are allowed */
         const char *perf_problem;     /* why */
+        struct infp_inside *inside;   /* samplers inside processes; NULL: none */
         /* Any thread: has turn called soon. */
         void (*wake)(const struct infp_mode_context *context);
         int wake_fd;

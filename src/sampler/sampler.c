@@ -17,6 +17,8 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "collect/target.h"
+#include "sampler/explain.h"
+#include "sampler/inside/inside.h"
 #include "sampler/mode.h"
 #include "sampler/names/symbols_live.h"
 #include "sampler/sampler_row.h"
@@ -30,6 +32,8 @@ struct infp_sampler {
         struct infp_perf *perf;       /* NULL: not allowed, or nobody wants it */
         struct infp_pythons *pythons; /* NULL: Python frames are not read */
         struct infp_python_names names;
+        struct infp_inside *inside; /* NULL: no sampler was preloaded */
+        uint64_t inside_due_ns;
         struct infp_stacks *stacks;
         struct infp_symbols_live *live; /* names that cannot wait for the end of the recording */
         struct infp_rowring *ring;
@@ -60,7 +64,8 @@ struct infp_sampler {
 
         uint64_t row_ns, start_ns, n_lost, patience_ns;
         uint64_t woken_at; /* bytes that the recorder had taken when it was woken for a burst */
-        bool is_woken, said_skipped, said_refused;
+        bool is_woken;
+        struct infp_explain explain;
         struct pollfd *fds;
         unsigned n_fds; /* of perf, after two of our own */
 };
@@ -106,105 +111,25 @@ static int put_row(void *context, const struct infp_row *row)
         return infp_rowring_put(sampler->ring, row);
 }
 
-__attribute__((format(printf, 2, 3))) static void say(struct infp_sampler *sampler, const char *format, ...)
-{
-        char text[640];
-        va_list ap;
-
-        va_start(ap, format);
-        vsnprintf(text, sizeof(text), format, ap);
-        va_end(ap);
-        if (sampler->options.notice)
-                sampler->options.notice(sampler->options.notice_context, text);
-}
+#define say(sampler, ...) infp_explain_say(&(sampler)->explain, __VA_ARGS__)
 
 static void source(struct infp_sampler *sampler, const char *instance, enum infp_source_state state, const char *reason,
                    const char *fix)
 {
-        sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        infp_emit_source(sampler->emit, NULL, -1, instance, state, reason, fix);
-}
-
-static void explain_limits(struct infp_sampler *sampler)
-{
-        static const char no_kernel[] = "kernel.perf_event_paranoid does not permit kernel stacks: kernel frames, and "
-                                        "time in the kernel, are not sampled",
-                          fix[] = "sysctl kernel.perf_event_paranoid=1, or setcap cap_perfmon+ep infprof";
-        const uint32_t asked = sampler->options.stack_bytes, got = infp_perf_stack_bytes(sampler->perf);
-        char text[256];
-
-        if (!infp_perf_may(sampler->perf).kernel) {
-                source(sampler, "kernel", INFP_DENIED, no_kernel, fix);
-                say(sampler, "%s (%s would help)", no_kernel, fix);
-        }
-        if (got >= asked)
-                return;
-        snprintf(text, sizeof(text),
-                 "only %u KiB per CPU may be locked for perf buffers: %u instead of %u bytes of each stack are copied",
-                 infp_perf_ring_bytes(sampler->perf) / 1024, got, asked);
-        source(sampler, "locked memory", INFP_DENIED, text, "ulimit -l 8192");
-        say(sampler, "%s (ulimit -l 8192 would help)", text);
-}
-
-/* Rows of `sources` for what may not be done here. */
-static void explain_perf(struct infp_sampler *sampler)
-{
-        if (sampler->perf) {
-                source(sampler, NULL, INFP_OK, NULL, NULL);
-                explain_limits(sampler);
-                return;
-        }
-        if (!sampler->perf_err.text[0]) /* nobody needs them */
-                source(sampler, NULL, INFP_OK, NULL, NULL);
-        else
-                source(sampler, "perf", INFP_DENIED, sampler->perf_err.text, sampler->perf_fix);
-}
-
-static void explain_skipped(struct infp_sampler *sampler, const struct infp_perf_counts *perf)
-{
-        char text[256];
-
-        if (!perf->n_skipped || sampler->said_skipped)
-                return;
-        sampler->said_skipped = true;
-        snprintf(text, sizeof(text), "%s threads of the target are not sampled: %s", infp_count(perf->n_skipped).text,
-                 perf->was_late ? "the machine is too busy to open all perf events in time"
-                                : "there are not enough file descriptors for all perf events");
-        source(sampler, "threads", perf->was_late ? INFP_LATE : INFP_DENIED, text,
-               perf->was_late ? NULL : "ulimit -n 65536, or give infprof CAP_PERFMON");
-        say(sampler, "%s%s", text, perf->was_late ? "" : ", the busiest are (ulimit -n 65536 would help)");
-}
-
-static void explain_refused(struct infp_sampler *sampler, const struct infp_perf_refused *refused)
-{
-        const char *fix = infp_rights_fix(INFP_MAY_SAMPLE);
-        char text[256];
-
-        if (!refused->pid || sampler->said_refused)
-                return;
-        sampler->said_refused = true;
-        snprintf(text, sizeof(text),
-                 "process %d (%s) may not be sampled: it is another user's, or its program took more rights at its "
-                 "start "
-                 "(setuid, setgid, file capabilities)",
-                 refused->pid, refused->name);
-        source(sampler, "perf", INFP_DENIED, text, fix);
-        say(sampler, "%s; %s", text, fix);
+        infp_explain_source(&sampler->explain, instance, state, reason, fix);
 }
 
 static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
 {
         struct infp_perf_counts perf = { 0 };
-        struct infp_pythons_counts pythons = { 0 };
+        struct infp_sampler_pythons pythons = { .method = NULL };
         struct infp_stacks_counts stacks;
 
-        if (sampler->pythons)
-                pythons = infp_pythons_counts(sampler->pythons);
+        infp_sampler_count_pythons(sampler->pythons, sampler->inside, &pythons);
         infp_stacks_counts(sampler->stacks, &stacks);
         if (sampler->perf) {
                 infp_perf_counts(sampler->perf, &perf);
-                explain_skipped(sampler, &perf);
-                explain_refused(sampler, &perf.refused);
+                infp_explain_counts(&sampler->explain, &perf);
         }
         for (unsigned i = 0; i < sampler->n_modes; i++) {
                 const struct sampler_mode *own = &sampler->modes[i];
@@ -221,10 +146,10 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
                         counts.wanted = (uint64_t) ((double) perf.clock_ns * counts.rate_hz / (double) INFP_NS_PER_S);
                 }
                 if (i == 0) /* what all share */
-                        counts.own_cpu_ns +=
-                                infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns + pythons.own_cpu_ns;
+                        counts.own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns +
+                                             pythons.counts.own_cpu_ns;
                 infp_sampler_put_row(sampler->emit, own->mode->mode, &stacks.modes[own->mode->mode], &counts,
-                                     sampler->pythons && own->mode->mode == INFP_STACK_CPU ? &pythons : NULL, now_ns);
+                                     pythons.method && own->mode->mode == INFP_STACK_CPU ? &pythons : NULL, now_ns);
         }
 }
 
@@ -246,7 +171,8 @@ static void on_sample(void *context, const struct infp_perf_sample *sample)
 {
         struct infp_sampler *sampler = context;
 
-        if (sampler->options.cpu_hz > 0 || sample->is_switch) /* else the clock is there for --wall alone */
+        if (sample->is_switch || (sampler->options.cpu_hz > 0 && /* else the clock is there for --wall alone */
+                                  !(sampler->inside && infp_inside_replaces(sampler->inside, sample->pid))))
                 sampler->stacks_handler.sample(sampler->stacks_handler.context, sample);
         EACH_MODE(sampler, own)
         {
@@ -425,6 +351,8 @@ static void turn(struct infp_sampler *sampler)
         if (sampler->pythons)
                 infp_pythons_turn(sampler->pythons, now);
         infp_stacks_turn(sampler->stacks, now);
+        if (sampler->inside)
+                sampler->inside_due_ns = infp_inside_turn(sampler->inside, now);
         infp_symbols_live_turn(sampler->live, sampler->stacks, now);
         EACH_MODE(sampler, own)
         if (own->mode->turn)
@@ -461,7 +389,10 @@ static void open_python(struct infp_sampler *sampler)
         const char *fix;
         int r;
 
-        if (!sampler->perf || sampler->options.cpu_hz <= 0 || sampler->options.python == INFP_PYTHON_OFF)
+        if (sampler->inside)
+                source(sampler, "python", INFP_OK, NULL, NULL);
+        if (!sampler->perf || sampler->inside || sampler->options.cpu_hz <= 0 ||
+            sampler->options.python == INFP_PYTHON_OFF || sampler->options.python == INFP_PYTHON_INSIDE)
                 return;
         options.samples = infp_perf_rings(sampler->perf) *
                           (infp_perf_ring_bytes(sampler->perf) / (infp_perf_stack_bytes(sampler->perf) + 1));
@@ -489,6 +420,8 @@ static void wait_for_news(struct infp_sampler *sampler)
         if (sampler->pythons && infp_pythons_are_new(sampler->pythons, now))
                 due = now + soon_ns;
         due = due < sampler->row_ns ? due : sampler->row_ns;
+        if (sampler->inside && sampler->inside_due_ns < due)
+                due = sampler->inside_due_ns;
         EACH_MODE(sampler, own)
         if (own->mode->turn && own->due_ns < due)
                 due = own->due_ns;
@@ -507,6 +440,8 @@ static void end(struct infp_sampler *sampler)
                 infp_perf_stop(sampler->perf);
         sampler->patience_ns = end_patience_ns;
         drain(sampler, true);
+        if (sampler->inside)
+                infp_inside_end(sampler->inside);
         now = infp_clock_ns(CLOCK_MONOTONIC);
         EACH_MODE(sampler, own)
         if (own->mode->end)
@@ -529,7 +464,8 @@ static void *read_events(void *context)
                 .exit = on_end,
                 .run = on_run,
         };
-        explain_perf(sampler);
+        infp_explain_perf(&sampler->explain, sampler->perf, sampler->options.stack_bytes, &sampler->perf_err,
+                          sampler->perf_fix);
         open_modes(sampler);
         if (infp_target_mode(sampler->options.env->target) == INFP_MODE_HOST)
                 attach_machine(sampler);
@@ -594,7 +530,11 @@ static void fall_back(struct infp_sampler *sampler)
                         options->cpu_hz < INFP_SAMPLER_DEFAULT_WALL_HZ ? options->cpu_hz : INFP_SAMPLER_DEFAULT_WALL_HZ;
         say(sampler, "%s%s%s%s%s", sampler->perf_err.text, sampler->perf_fix ? " (" : "",
             sampler->perf_fix ? sampler->perf_fix : "", sampler->perf_fix ? " would help)" : "",
-            is_next ? "; what threads wait for is sampled instead, as --wall does" : "");
+            !is_next ? ""
+            : sampler->options.is_inside
+                    ? "; Python processes of the command are sampled from inside, and what threads "
+                      "wait for is sampled, as --wall does"
+                    : "; what threads wait for is sampled instead, as --wall does");
 }
 
 static void free_modes(struct infp_sampler *sampler)
@@ -631,7 +571,32 @@ static void make_context(struct infp_sampler *sampler)
         sampler->context.emit = sampler->emit;
         sampler->context.perf = sampler->perf;
         sampler->context.perf_problem = sampler->perf_err.text;
+        sampler->context.inside = sampler->inside;
         sampler->context.wake = wake_reader;
+}
+
+static void inside_problem(void *context, int r, const char *text)
+{
+        struct infp_sampler *sampler = context;
+
+        source(sampler, "python", infp_source_state_of(r), text, NULL);
+        say(sampler, "%s", text);
+}
+
+static int open_inside(struct infp_sampler *sampler, struct infp_err *err)
+{
+        const struct infp_inside_options options = {
+                .env = sampler->options.env,
+                .stacks = sampler->stacks,
+                .names = &sampler->names,
+                .cache_directory = sampler->options.cache_directory,
+                .wake_fd = sampler->context.wake_fd,
+                .has_records = sampler->perf != NULL,
+                .problem = inside_problem,
+                .context = sampler,
+        };
+
+        return sampler->options.is_inside ? infp_inside_new(&options, &sampler->inside, err) : 0;
 }
 
 static int make_stacks(struct infp_sampler *sampler, struct infp_err *err)
@@ -653,7 +618,7 @@ static int make_stacks(struct infp_sampler *sampler, struct infp_err *err)
         INFP_TRY(infp_stacks_new(&stacks, &sampler->stacks, err));
         INFP_TRY(infp_symbols_live_new(&live, &sampler->live, err));
         sampler->stacks_handler = infp_stacks_handler(sampler->stacks);
-        return 0;
+        return open_inside(sampler, err);
 }
 
 static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
@@ -668,6 +633,9 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
                 return infp_fail(err, -ENOMEM, "no memory for the sampler");
         infp_emit_init(sampler->emit, put_row, sampler);
         sampler->emit->collector = "sampler";
+        sampler->explain = (struct infp_explain){ .emit = sampler->emit,
+                                                  .notice = sampler->options.notice,
+                                                  .context = sampler->options.notice_context };
         INFP_TRY(open_perf(sampler, err));
         n_rings = sampler->perf ? infp_perf_rings(sampler->perf) : 0;
         sampler->fds = calloc(n_rings + 2, sizeof(*sampler->fds));
@@ -762,6 +730,18 @@ bool infp_sampler_is_ended(struct infp_sampler *sampler)
         return ret;
 }
 
+bool infp_sampler_take_ring(struct infp_sampler *sampler, const struct infp_inside_ring *ring)
+{
+        bool takes;
+
+        pthread_mutex_lock(&sampler->lock);
+        takes = sampler->inside && !sampler->is_ended;
+        if (takes)
+                infp_inside_take(sampler->inside, ring);
+        pthread_mutex_unlock(&sampler->lock);
+        return takes;
+}
+
 bool infp_sampler_free(struct infp_sampler *sampler)
 {
         bool is_ended;
@@ -783,6 +763,7 @@ bool infp_sampler_free(struct infp_sampler *sampler)
         free_modes(sampler);
         infp_symbols_live_free(sampler->live);
         infp_stacks_free(sampler->stacks);
+        infp_inside_free(sampler->inside);
         infp_perf_free(sampler->perf);
         infp_pythons_free(sampler->pythons);
         infp_python_names_done(&sampler->names);

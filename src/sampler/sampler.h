@@ -34,6 +34,7 @@ struct infp_sampler_options {
         uint32_t stack_bytes;        /* copied of each stack: a multiple of 8, at most INFP_SAMPLER_MAX_STACK_BYTES */
         uint32_t max_depth;          /* frames of a stack, at most INFP_SAMPLER_MAX_DEPTH; outer ones are left out */
         enum infp_python_way python; /* Python frames of on-CPU samples */
+        bool is_inside;              /* a sampler is preloaded into the command (sampler/inside) */
         const char *cache_directory; /* of unwind tables; NULL: none on disk */
         int wake_fd;                 /* eventfd that is written when something lies in the rings */
         struct infp_stats *stats;    /* may be NULL */
@@ -59,6 +60,10 @@ int infp_sampler_start(const struct infp_sampler_options *options, struct infp_s
 void infp_sampler_launch(struct infp_sampler *sampler, pid_t pid);
 /* Mode pid: the roots of the target are these now. Returns at once. */
 void infp_sampler_follow(struct infp_sampler *sampler, const pid_t *roots, size_t n);
+
+/* A ring file of a sampler inside a process of the target: consumes the descriptors. False: none was preloaded, and it is left alone. */
+struct infp_inside_ring;
+bool infp_sampler_take_ring(struct infp_sampler *sampler, const struct infp_inside_ring *ring);
 
 /* Rings to drain, by index, NULL at the end. */
 struct infp_rowring *infp_sampler_ring(struct infp_sampler *sampler, unsigned index);

@@ -1,9 +1,33 @@
 #include "sampler/sampler_row.h"
 
-static void fill_python(const struct infp_stack_counts *stacks, const struct infp_pythons_counts *pythons,
+void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside *inside,
+                                struct infp_sampler_pythons *ret)
+{
+        struct infp_inside_counts counts;
+
+        if (outside) {
+                ret->method = "a BPF program in the interrupt of the sample";
+                ret->counts = infp_pythons_counts(outside);
+        } else if (inside) {
+                counts = infp_inside_counts(inside);
+                ret->method = "a sampler inside each process";
+                ret->is_inside = true;
+                ret->replaced = counts.replaced;
+                ret->handler_ns = counts.handler_ns;
+                ret->counts = (struct infp_pythons_counts){ .dropped = counts.lost,
+                                                            .unread = counts.unnamed,
+                                                            .unknown = counts.unknown,
+                                                            .processes = counts.pythons,
+                                                            .own_cpu_ns = counts.finder_cpu_ns };
+        }
+}
+
+static void fill_python(const struct infp_stack_counts *stacks, const struct infp_sampler_pythons *all,
                         struct infp_row *row)
 {
-        infp_row_str(row, INFP_SAMPLER_PYTHON_METHOD, "a BPF program in the interrupt of the sample");
+        const struct infp_pythons_counts *pythons = &all->counts;
+
+        infp_row_str(row, INFP_SAMPLER_PYTHON_METHOD, all->method);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_MERGED, (int64_t) stacks->python_merged);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNMERGED, (int64_t) stacks->python_unmerged);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_TORN, (int64_t) stacks->python_torn);
@@ -11,10 +35,14 @@ static void fill_python(const struct infp_stack_counts *stacks, const struct inf
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNNAMED, (int64_t) pythons->unread);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_PROCESSES, (int64_t) pythons->processes);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNKNOWN, (int64_t) pythons->unknown);
+        if (!all->is_inside)
+                return;
+        infp_row_i64(row, INFP_SAMPLER_REPLACED, (int64_t) all->replaced);
+        infp_row_i64(row, INFP_SAMPLER_HANDLER_NS, (int64_t) all->handler_ns);
 }
 
 void infp_sampler_put_row(struct infp_emit *emit, enum infp_stack_mode mode, const struct infp_stack_counts *stacks,
-                          const struct infp_mode_counts *counts, const struct infp_pythons_counts *pythons,
+                          const struct infp_mode_counts *counts, const struct infp_sampler_pythons *pythons,
                           uint64_t now_ns)
 {
         struct infp_row *row = infp_emit_begin(emit, &infp_table_sampler, now_ns);

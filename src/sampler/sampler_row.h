@@ -1,9 +1,21 @@
 /* The row of table `sampler`: how the sampling of one mode goes. */
 #pragma once
 
+#include "sampler/inside/inside.h"
 #include "sampler/mode.h"
 
+/* How Python frames are read. */
+struct infp_sampler_pythons {
+        const char *method; /* as in sampler.python_method; NULL: they are not */
+        struct infp_pythons_counts counts;
+        bool is_inside;
+        uint64_t replaced, handler_ns; /* of samplers inside processes */
+};
+
+/* Of that which is not NULL, if any. */
+void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside *inside,
+                                struct infp_sampler_pythons *ret);
 /* pythons NULL: the mode has no Python frames. */
 void infp_sampler_put_row(struct infp_emit *emit, enum infp_stack_mode mode, const struct infp_stack_counts *stacks,
-                          const struct infp_mode_counts *counts, const struct infp_pythons_counts *pythons,
+                          const struct infp_mode_counts *counts, const struct infp_sampler_pythons *pythons,
                           uint64_t now_ns);

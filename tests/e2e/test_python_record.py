@@ -284,7 +284,7 @@ def test_off(infprof, record, spin):
 
 
 @pytest.mark.parametrize("words, says", [
-    (["--cpu", "--python=maybe"], "--python maybe: auto, outside or off"),
+    (["--cpu", "--python=maybe"], "--python maybe: auto, outside, inside or off"),
     (["--python=outside"], "--python needs --cpu"),
 ])
 def test_wrong_words(record, words, says):

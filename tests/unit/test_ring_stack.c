@@ -542,6 +542,133 @@ static void test_elsewhere(void **state)
         close_world(&w);
 }
 
+/* ---- samples of a sampler inside the process ---- */
+
+struct seen {
+        unsigned n;
+        struct infp_ring_sample sample;
+        uint64_t address;
+        struct infp_ring_python python[2];
+};
+
+static void see(void *context, const struct infp_ring_sample *sample)
+{
+        struct seen *seen = context;
+
+        seen->n++;
+        seen->sample = *sample;
+        if (sample->stack.n_addresses)
+                seen->address = sample->stack.addresses[sample->stack.n_addresses - 1];
+        for (unsigned i = 0; i < 2 && i < sample->stack.n_python; i++)
+                seen->python[i] = sample->stack.python[i];
+}
+
+static int no_row(void *context, const struct infp_row *row)
+{
+        (void) context;
+        (void) row;
+        return 0;
+}
+
+/* Returns where the record lies. */
+static struct infp_wire_sample *send_sample(uint8_t flags, uint32_t cpu, uint32_t n_native)
+{
+        static const struct infp_wire_python python[] = { { 64, INFP_WIRE_ENTRY | 12 },
+                                                          { INFP_WIRE_SHIM, INFP_WIRE_ENTRY } };
+        struct infp_writer_thread *thread = infp_writer_begin();
+        struct infp_wire_sample sample = {
+                .record = { .kind = INFP_WIRE_SAMPLE, .flags = flags, .t_ns = infp_writer_now_ns() },
+                .cpu = cpu,
+                .periods = 3,
+                .epoch = 5,
+                .tid = 4711
+        };
+        const struct infp_writer_text texts[] = { { &sample.native, (const char *) three, n_native * 8 },
+                                                  { &sample.python, (const char *) python, sizeof python } };
+        uint64_t *at = infp_writer_put(thread, INFP_WIRE_RECENT, &sample, sizeof sample, texts, 2);
+
+        infp_writer_end();
+        return (struct infp_wire_sample *) at;
+}
+
+static void check_samples(void)
+{
+        struct infp_ring_sampler sampler;
+        struct seen seen = { 0 };
+        struct infp_ring *ring;
+
+        infp_writer_sampler_hz_1000 = 99500;
+        CHECK_EQUAL(infp_enable(), 0);
+        ring = open_reader(true);
+        send_sample(0, 1, 3); /* nobody takes it */
+        CHECK_EQUAL(infp_ring_read(ring, false, no_row, NULL, NULL), 0);
+        infp_ring_on_sample(ring, see, &seen);
+        send_sample(INFP_WIRE_PYTHON_INCOMPLETE | INFP_WIRE_TRUNCATED, 1, 3);
+        CHECK_EQUAL(infp_ring_read(ring, false, no_row, NULL, NULL), 0);
+        CHECK_EQUAL(seen.n, 1);
+        CHECK_EQUAL(seen.sample.tid, 4711);
+        CHECK_EQUAL(seen.sample.cpu, 1);
+        CHECK_EQUAL(seen.sample.periods, 3);
+        CHECK_EQUAL(seen.sample.epoch, 5);
+        CHECK_EQUAL(seen.sample.stack.n_addresses, 3);
+        CHECK_EQUAL(seen.address, three[2]);
+        CHECK_EQUAL(seen.sample.stack.n_python, 2);
+        CHECK(seen.python[0].code == 64 && seen.python[0].line == 12 && seen.python[0].is_entry &&
+              !seen.python[0].is_shim);
+        CHECK(seen.python[1].is_shim && seen.python[1].is_entry);
+        CHECK(seen.sample.stack.is_truncated && seen.sample.stack.is_python_incomplete &&
+              !seen.sample.stack.is_incomplete);
+        send_sample(0, UINT32_MAX, 0);
+        CHECK_EQUAL(infp_ring_read(ring, false, no_row, NULL, NULL), 0);
+        CHECK(seen.n == 2 && seen.sample.cpu == -1 && seen.sample.stack.n_addresses == 0);
+
+        CHECK(infp_ring_sampler(ring, &sampler));
+        CHECK(sampler.hz == 99.5 && sampler.state == 0);
+        infp_ring_offer_tables(ring, 6);
+        CHECK_EQUAL(ring_head()->tables, 6);
+        CHECK_EQUAL(infp_ring_counts(ring)->broken, 0);
+        infp_ring_close(ring);
+        CHECK_EQUAL(ring_head()->consumer_pid, 0);
+}
+
+/* A part that lies elsewhere, is too long or no whole frames. */
+static void check_broken_samples(void)
+{
+        static const struct infp_wire_text parts[] = {
+                { 56, 8 },
+                { INFP_WIRE_INLINE | 48, 8 },
+                { INFP_WIRE_INLINE | 56, 4 },
+                { INFP_WIRE_INLINE | 57, 8 },
+                { INFP_WIRE_INLINE | 56, UINT32_MAX - 7 },
+                { INFP_WIRE_INLINE | 3000, 8 },
+                { INFP_WIRE_INLINE | 56, 8 * 249 },
+        };
+        struct seen seen = { 0 };
+        struct infp_ring *ring;
+
+        infp_writer_sampler_hz_1000 = 1000;
+        CHECK_EQUAL(infp_enable(), 0);
+        ring = open_reader(false);
+        infp_ring_on_sample(ring, see, &seen);
+        for (unsigned i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+                struct infp_wire_sample *sample = send_sample(0, 1, 3);
+
+                *(i % 2 ? &sample->native : &sample->python) = parts[i];
+                CHECK_EQUAL(infp_ring_read(ring, false, no_row, NULL, NULL), 0);
+                CHECK_EQUAL(infp_ring_counts(ring)->broken, i + 1);
+                infp_ring_offer_tables(ring, 1); /* it is no consumer */
+        }
+        CHECK(seen.n == 0 && ring_head()->tables == 0);
+        infp_ring_close(ring);
+}
+
+static void test_samples(void **state)
+{
+        (void) state;
+        in_child(directory, check_samples);
+        in_child(directory, check_broken_samples);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -549,6 +676,7 @@ int main(void)
                 cmocka_unit_test(test_late),    cmocka_unit_test(test_full),      cmocka_unit_test(test_threads),
                 cmocka_unit_test(test_fork),    cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_absent),
                 cmocka_unit_test(test_garbage), cmocka_unit_test(test_elsewhere), cmocka_unit_test(test_between_turns),
+                cmocka_unit_test(test_samples),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);

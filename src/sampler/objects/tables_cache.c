@@ -24,12 +24,12 @@
 #include "sampler/objects/image.h"
 
 enum {
-        NAME_BYTES = 2 * INFP_MAX_BUILD_ID + 32,
         USED_S = 3600,        /* the time of last use is no more exact than this */
         LEFT_BEHIND_S = 3600, /* a temporary file that is older has no writer */
         WRITTEN_AT_ONCE = 16 * 1024,
         MAX_ENTRIES = 8192,
 };
+_Static_assert(INFP_TABLES_CACHE_NAME >= 2 * INFP_MAX_BUILD_ID + 18, "a name has room");
 #define MAGIC \
         UINT64_C(0x32454c4241544e49) /* "INTABLE2": another one whenever tables of the same file become other ones */
 
@@ -79,7 +79,8 @@ struct infp_tables_cache *infp_tables_cache_close(struct infp_tables_cache *cach
 }
 
 /* Two files of one build id (one of them not stripped, or a forgery) do not push each other out. */
-static void name_of(char *ret, const uint8_t *build_id, uint32_t size, const struct infp_file_identity *identity)
+void infp_tables_cache_name(const uint8_t *build_id, uint32_t size, const struct infp_file_identity *identity,
+                            char ret[INFP_TABLES_CACHE_NAME])
 {
         for (uint32_t i = 0; i < size; i++)
                 sprintf(ret + (size_t) 2 * i, "%02x", build_id[i]);
@@ -145,11 +146,11 @@ int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_
 {
         struct head head = head_of(build_id, build_id_size, identity);
         infp_autoclose int fd = -1;
-        char name[NAME_BYTES];
+        char name[INFP_TABLES_CACHE_NAME];
 
         if (build_id_size > INFP_MAX_BUILD_ID)
                 return -EINVAL;
-        name_of(name, build_id, build_id_size, identity);
+        infp_tables_cache_name(build_id, build_id_size, identity, name);
         fd = openat(cache->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
@@ -168,7 +169,7 @@ int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_
 
 /* One file of the directory. */
 struct entry {
-        char name[NAME_BYTES];
+        char name[INFP_TABLES_CACHE_NAME];
         uint64_t size;
         int64_t used;
 };
@@ -263,7 +264,7 @@ int infp_tables_cache_put(struct infp_tables_cache *cache, const uint8_t *build_
                           struct infp_guarded_map *ret_map, const struct infp_unwind_table **ret)
 {
         struct head head = head_of(build_id, build_id_size, identity);
-        char name[NAME_BYTES];
+        char name[INFP_TABLES_CACHE_NAME];
 
         if (build_id_size > INFP_MAX_BUILD_ID)
                 return -EINVAL;
@@ -271,7 +272,7 @@ int infp_tables_cache_put(struct infp_tables_cache *cache, const uint8_t *build_
                 return -EFBIG;
         head.table_size = table->size;
         head.table_hash = infp_hash64(table, table->size, 0);
-        name_of(name, build_id, build_id_size, identity);
+        infp_tables_cache_name(build_id, build_id_size, identity, name);
         INFP_TRY(write_file(cache->fd, name, &head, table, ret_map, ret));
         if (atomic_load(&cache->bytes) == UINT64_MAX ||
             atomic_fetch_add(&cache->bytes, table->size + sizeof(head)) > cache->max_bytes)

@@ -20,6 +20,11 @@ int infp_tables_cache_open(const char *directory, uint64_t max_bytes, struct inf
                            struct infp_err *err);
 struct infp_tables_cache *infp_tables_cache_close(struct infp_tables_cache *cache); /* NULL is fine; returns NULL */
 
+/* The name of an entry's file in the directory. */
+enum { INFP_TABLES_CACHE_NAME = 160 };
+void infp_tables_cache_name(const uint8_t *build_id, uint32_t build_id_size, const struct infp_file_identity *identity,
+                            char ret[INFP_TABLES_CACHE_NAME]);
+
 /* An entry's table, checked. The entry stays mapped by ret_map, which is the caller's to close: of a table of many MiB only what is
  * looked at is in memory. 0, or a negative errno: not there. */
 int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_id, uint32_t build_id_size,

@@ -26,7 +26,7 @@ enum {
 
 const char *infp_python_way_name(enum infp_python_way way)
 {
-        static const char *const names[INFP_PYTHON_WAYS] = { "auto", "outside", "off" };
+        static const char *const names[INFP_PYTHON_WAYS] = { "auto", "outside", "inside", "off" };
 
         return names[way];
 }

@@ -8,6 +8,7 @@
 enum infp_python_way {
         INFP_PYTHON_AUTO,    /* in the kernel where that is allowed */
         INFP_PYTHON_OUTSIDE, /* in the kernel; where that is not allowed, it is said */
+        INFP_PYTHON_INSIDE,  /* by a sampler in each process (sampler/inside) */
         INFP_PYTHON_OFF,
         INFP_PYTHON_WAYS,
 };

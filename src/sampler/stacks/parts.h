@@ -94,6 +94,7 @@ struct infp_unwound {
 /* Puts Python frames into the place of those of the interpreter's loop, or counts why not. */
 void infp_stack_merge(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_python_moment *python,
                       struct infp_stack_counts *counts);
+void infp_stack_count(struct infp_stacks *stacks, enum infp_stack_mode mode, const struct infp_unwind_result *result);
 /* Writes the frames and nodes that were not written yet. Returns the innermost node, 0 for none. */
 uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_found *moment,
                           const struct infp_unwound *unwound);

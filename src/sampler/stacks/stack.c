@@ -201,7 +201,7 @@ static void guess(struct infp_stacks *stacks, struct infp_unwound *unwound)
 
 /* ---- from a sample to its stack, now or later ---- */
 
-static void count(struct infp_stacks *stacks, enum infp_stack_mode mode, const struct infp_unwind_result *result)
+void infp_stack_count(struct infp_stacks *stacks, enum infp_stack_mode mode, const struct infp_unwind_result *result)
 {
         struct infp_stack_counts *counts = &stacks->counts.modes[mode];
 
@@ -228,7 +228,7 @@ static void resolve(struct infp_stacks *stacks, struct infp_unwound *unwound, co
         moment->is_truncated = unwound->result.end != INFP_UNWIND_COMPLETE;
         moment->depth = n ? n - 1 : 0;
         moment->stack = infp_stack_nodes(stacks, moment, unwound);
-        count(stacks, moment->mode, &unwound->result);
+        infp_stack_count(stacks, moment->mode, &unwound->result);
         stacks->counts.modes[moment->mode].hurried += object && moment->is_truncated;
         stacks->found = unwound;
         found(context, cookie, moment);

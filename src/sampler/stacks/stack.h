@@ -80,6 +80,24 @@ struct infp_stack_frame {
 uint32_t infp_stacks_frames(const struct infp_stacks *stacks, struct infp_stack_frame *ret, uint32_t max,
                             enum infp_unwind_end *ret_end);
 
+/* A stack that was walked by its process itself: return addresses, the innermost (an instruction) first. */
+struct infp_stack_taken {
+        uint64_t t_ns;
+        int32_t cpu; /* -1: not known */
+        const uint64_t *addresses;
+        uint32_t n;
+        enum infp_unwind_end end;
+        const struct infp_python_moment *python; /* NULL: its process runs no Python that is known */
+};
+/* A row of mode cpu. False: some address is in no mapping that is known. */
+bool infp_stacks_put_taken(struct infp_stacks *stacks, const struct infp_stack_taken *taken, int32_t pid, int32_t tid,
+                           double weight);
+
+/* Without records of perf: the process has mapped something, runs another program, has ended. */
+void infp_stacks_reread(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns);
+void infp_stacks_executed(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns);
+void infp_stacks_ended(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns);
+
 /* Who a thread is, without a stack; writes the entity. */
 void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, struct infp_stack_found *ret);
 

@@ -1,0 +1,28 @@
+/* The agent: what the stub loads into a process that has a Python interpreter. Its parts are told what to do by the environment that
+ * `infprof record` sets for the command. */
+#include <stdlib.h>
+
+#include "agent/sampler/sampler.h"
+
+/* "99", "99.5": libc's own functions follow the locale. 0: no number. */
+static double number_of(const char *text)
+{
+        double ret = 0, unit = 0.1;
+
+        for (; *text >= '0' && *text <= '9'; text++)
+                ret = ret * 10 + (*text - '0');
+        if (*text == '.')
+                for (text++; *text >= '0' && *text <= '9'; text++, unit /= 10)
+                        ret += (*text - '0') * unit;
+        return ret;
+}
+
+/* After the writer's own constructor, which reads the environment, too. */
+__attribute__((constructor(102))) static void begin_agent(void)
+{
+        const char *hz = secure_getenv("INFPROF_AGENT_HZ"), *tables = secure_getenv("INFPROF_AGENT_TABLES");
+        const struct infp_agent_sampler_options sampler = { .hz = hz ? number_of(hz) : 0, .tables = tables };
+
+        if (sampler.hz >= 1 && tables)
+                infp_agent_sampler_begin(&sampler);
+}

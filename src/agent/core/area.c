@@ -1,0 +1,62 @@
+#include "agent/core/area.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "agent/core/machine.h"
+
+enum { PAGE = 4096 };
+
+static char *areas;
+static size_t area_bytes; /* with its stack, which lies before the memory */
+static _Atomic uint32_t is_taken[INFP_AGENT_AREAS];
+
+int infp_agent_areas_make(size_t bytes)
+{
+        void *memory;
+
+        area_bytes = INFP_AGENT_STACK_BYTES + ((bytes + PAGE - 1) & ~(size_t) (PAGE - 1));
+        memory = mmap(NULL, INFP_AGENT_AREAS * area_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED)
+                return -ENOMEM;
+        madvise(memory, INFP_AGENT_AREAS * area_bytes, MADV_NOHUGEPAGE); /* else the first use takes 2 MiB */
+        areas = memory;
+        return 0;
+}
+
+void infp_agent_areas_reset(void)
+{
+        for (unsigned i = 0; i < INFP_AGENT_AREAS; i++)
+                atomic_store(&is_taken[i], 0);
+}
+
+struct call {
+        void (*work)(void *memory, void *context);
+        void *memory, *context;
+};
+
+static void work_in(void *context)
+{
+        const struct call *call = context;
+
+        call->work(call->memory, call->context);
+}
+
+bool infp_agent_area_work(void (*work)(void *memory, void *context), void *context)
+{
+        for (unsigned i = 0; i < INFP_AGENT_AREAS; i++) {
+                char *memory = areas + i * area_bytes + INFP_AGENT_STACK_BYTES;
+                struct call call = { work, memory, context };
+
+                if (atomic_exchange_explicit(&is_taken[i], 1, memory_order_acquire))
+                        continue;
+                infp_agent_call_on(memory, work_in, &call);
+                atomic_store_explicit(&is_taken[i], 0, memory_order_release);
+                return true;
+        }
+        return false;
+}

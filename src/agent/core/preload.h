@@ -1,0 +1,13 @@
+/* What the preloaded stub and the agent that it loads say to each other. */
+#pragma once
+
+#include <signal.h>
+
+#define INFP_AGENT_FILE "libinfprof-agent.so"
+#define INFP_PRELOAD_FILE "libinfprof-preload.so"
+#define INFP_AGENT_ENV "INFPROF_AGENT" /* path of the agent; unset: the stub loads nothing */
+
+/* Set by the agent: takes the program's calls of sigaction and signal. Returns false to let libc do it. */
+typedef bool infp_preload_sigaction_fn(int number, const struct sigaction *action, struct sigaction *ret_old,
+                                       int *ret_result);
+#define INFP_PRELOAD_HOOK "infp_preload_sigaction"

@@ -1,0 +1,395 @@
+#include "agent/sampler/sampler.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/core/area.h"
+#include "agent/core/machine.h"
+#include "agent/core/memory.h"
+#include "agent/core/preload.h"
+#include "agent/sampler/moment.h"
+#include "agent/sampler/python.h"
+#include "agent/sampler/tables.h"
+#include "agent/sampler/timers.h"
+#include "ring/writer.h"
+#include "unwind/walk.h"
+
+enum {
+        DUMP_MOST = 248 * 1024, /* of a stack: what one call of the kernel copies, of pages that are not whole too */
+        RULES = 4096,           /* cached ones of each room */
+};
+#define WAIT_NS UINT64_C(60000000000) /* for a recorder */
+#define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is dead */
+
+/* What one handler works with. */
+struct work {
+        struct infp_unwind_cache cache; /* entries NULL: not used yet */
+        struct infp_unwind_cached rules[RULES];
+        struct infp_unwind_frame frames[INFP_WIRE_FRAMES];
+        uint64_t native[INFP_WIRE_FRAMES];
+        struct infp_agent_python python;
+        struct infp_agent_moment moment;
+        uint8_t dump[DUMP_MOST];
+};
+
+struct signal {
+        const ucontext_t *context;
+        uint64_t now_ns;
+        uint32_t periods;
+};
+
+extern int __sigaction(int, const struct sigaction *, struct sigaction *); /* libc's own: the stub has the other name */
+
+static _Atomic uint32_t state; /* enum infp_wire_sampler; 0: not begun */
+static uint64_t period_ns, begin_ns;
+static _Atomic uint64_t cpu_begin_ns; /* of the process, when it began to sample */
+static struct sigaction before;       /* what the program believes to be the action for SIGPROF */
+static infp_preload_sigaction_fn *_Atomic *hook;
+
+static uint64_t clock_ns(clockid_t clock)
+{
+        struct timespec now;
+
+        clock_gettime(clock, &now);
+        return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+static void set_state(enum infp_wire_sampler next)
+{
+        struct infp_wire_head *head = infp_writer_head();
+
+        atomic_store(&state, next);
+        if (head)
+                atomic_store(&head->sampler_state, next);
+        if (next > INFP_WIRE_SAMPLER_RUNS)
+                infp_agent_timers_end();
+}
+
+/* ---- a sample, in the handler of the thread that it is of ---- */
+
+struct walk {
+        uint64_t epoch; /* of the tables */
+        uint32_t n;
+        uint8_t flags;    /* what is missing */
+        bool is_unmapped; /* the next caller is in no mapping that the tables know */
+        bool is_python;   /* the interpreter's loop is among the frames */
+};
+
+static enum infp_unwind_end unwind(struct work *work, const struct infp_agent_moment *moment,
+                                   const struct infp_unwind_space *space, const struct infp_unwind_dump *dump,
+                                   uint32_t *ret_n)
+{
+        const struct infp_unwind_start start = {
+                .space = space, .dumps = dump, .n_dumps = 1, .may_guess = true, .values = moment->registers
+        };
+        struct infp_unwind_result result;
+
+        infp_unwind(&start, &work->cache, work->frames, INFP_WIRE_FRAMES, &result);
+        *ret_n = result.n_frames;
+        return result.end;
+}
+
+/* Of the interrupted thread itself the whole stack can be had; of one that waited what was copied. */
+static struct walk walk(struct work *work, const struct infp_agent_moment *moment, bool is_live)
+{
+        struct infp_unwind_dump dump = { moment->dump, moment->registers[INFP_RSP], moment->dump_size,
+                                         moment->dump_size == sizeof(moment->dump) };
+        struct walk ret = { .epoch = 0 };
+        const struct infp_unwind_space *space = infp_agent_tables_begin(&ret.epoch);
+        enum infp_unwind_end end = INFP_UNWIND_BROKEN;
+
+        if (!work->cache.entries)
+                infp_unwind_cache_init(&work->cache, work->rules, RULES);
+        if (space)
+                end = unwind(work, moment, space, &dump, &ret.n);
+        if (end == INFP_UNWIND_TRUNCATED && is_live) {
+                const ssize_t n = infp_agent_memory_copy(dump.begin, work->dump, sizeof(work->dump));
+
+                dump = (struct infp_unwind_dump){ work->dump, dump.begin, n > 0 ? (uint64_t) n : 0,
+                                                  n == (ssize_t) sizeof(work->dump) };
+                end = unwind(work, moment, space, &dump, &ret.n);
+        }
+        if (space)
+                infp_agent_tables_end();
+        if (!ret.n)
+                work->frames[ret.n++] = (struct infp_unwind_frame){ .pc = moment->registers[INFP_RIP] };
+        if (end == INFP_UNWIND_TRUNCATED || end == INFP_UNWIND_TOO_DEEP)
+                ret.flags = INFP_WIRE_TRUNCATED;
+        else if (end != INFP_UNWIND_COMPLETE)
+                ret.flags = INFP_WIRE_INCOMPLETE;
+        ret.is_unmapped = end == INFP_UNWIND_NO_MAPPING;
+        for (uint32_t i = 0; i < ret.n; i++) {
+                work->native[i] = work->frames[i].pc;
+                ret.is_python |= infp_agent_python_is_loop(work->native[i] - (i > 0));
+        }
+        return ret;
+}
+
+static void put_sample(const struct work *work, const struct infp_agent_moment *moment, const struct walk *walked,
+                       struct infp_writer_thread *thread)
+{
+        struct infp_wire_sample sample = {
+                .record = { .kind = INFP_WIRE_SAMPLE, .flags = moment->flags | walked->flags, .t_ns = moment->t_ns },
+                .cpu = moment->cpu,
+                .periods = moment->periods,
+                .epoch = walked->epoch,
+                .tid = moment->tid,
+        };
+        const struct infp_writer_text texts[] = {
+                { &sample.native, (const char *) work->native, walked->n * 8 },
+                { &sample.python, (const char *) moment->python, moment->n_python * 8 },
+        };
+
+        infp_writer_put(thread, INFP_WIRE_RECENT, &sample, sizeof(sample), texts, 2);
+}
+
+static void account(uint64_t since_ns)
+{
+        struct infp_wire_head *head = infp_writer_head();
+        const uint64_t begun = atomic_load_explicit(&cpu_begin_ns, memory_order_relaxed);
+
+        atomic_fetch_add_explicit(&head->sampler_own_ns, infp_writer_now_ns() - since_ns, memory_order_relaxed);
+        atomic_store_explicit(&head->sampler_cpu_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun, memory_order_relaxed);
+}
+
+static void fill_moment(struct infp_agent_moment *moment, const struct signal *signal)
+{
+        const int cpu = sched_getcpu();
+        ssize_t n;
+
+        moment->t_ns = signal->now_ns;
+        moment->tid = (uint32_t) syscall(SYS_gettid);
+        moment->cpu = cpu < 0 ? UINT32_MAX : (uint32_t) cpu;
+        moment->periods = signal->periods;
+        moment->flags = 0;
+        infp_agent_registers(signal->context, moment->registers);
+        n = infp_agent_memory_copy(moment->registers[INFP_RSP], moment->dump, sizeof(moment->dump));
+        moment->dump_size = n > 0 ? (uint32_t) n : 0;
+}
+
+static void take_sample(void *memory, void *context)
+{
+        struct work *work = memory;
+        const struct signal *signal = context;
+        struct infp_agent_moment *moment = &work->moment;
+        struct infp_writer_thread *thread = infp_writer_begin();
+        struct walk walked;
+
+        if (!thread)
+                return;
+        fill_moment(moment, signal);
+        walked = walk(work, moment, true);
+        moment->n_python = infp_agent_python_frames(&work->python, thread, walked.is_python || walked.is_unmapped,
+                                                    moment->python, &moment->flags);
+        if (walked.is_unmapped)
+                atomic_fetch_add(&infp_writer_head()->sampler_unmapped, 1);
+        if (!walked.is_unmapped || !infp_agent_moment_keep(moment))
+                put_sample(work, moment, &walked, thread);
+        account(signal->now_ns);
+        infp_writer_end();
+}
+
+/* ---- samples that waited for newer tables ---- */
+
+struct kept {
+        struct work *work;
+        struct infp_writer_thread *thread;
+};
+
+static void put_kept(void *context, const struct infp_agent_moment *moment)
+{
+        const struct kept *kept = context;
+        const struct walk walked = walk(kept->work, moment, false);
+
+        put_sample(kept->work, moment, &walked, kept->thread);
+}
+
+/* ---- now and then: who listens, what is mapped, which threads there are ---- */
+
+static void begin_sampling(void)
+{
+        atomic_store(&cpu_begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+        set_state(INFP_WIRE_SAMPLER_RUNS);
+}
+
+static void look_around(void *memory, void *context)
+{
+        const struct signal *signal = context;
+        struct infp_writer_thread *thread = infp_writer_begin(); /* a child of fork makes its file here */
+        struct infp_wire_head *head = infp_writer_head();
+        uint64_t consumer, seen_ns, tables;
+
+        struct kept kept = { memory, thread };
+
+        if (!thread)
+                return;
+        consumer = atomic_load(&head->consumer_pid);
+        seen_ns = atomic_load(&head->consumer_seen_ns);
+        tables = atomic_load(&head->tables);
+        if (tables && tables != infp_agent_tables_number())
+                infp_agent_tables_load(tables, head->pid, head->start_ticks);
+        infp_agent_moments_give(infp_agent_tables_number(), signal->now_ns, put_kept, &kept);
+        if (atomic_load(&state) == INFP_WIRE_SAMPLER_WAITS) {
+                atomic_store(&head->sampler_state, INFP_WIRE_SAMPLER_WAITS);
+                atomic_store(&head->sampler_period_ns, (uint32_t) period_ns);
+                if (consumer && tables && infp_agent_tables_number())
+                        begin_sampling();
+                else if (signal->now_ns > begin_ns + WAIT_NS)
+                        set_state(INFP_WIRE_SAMPLER_ALONE);
+        } else if (!consumer || seen_ns + GONE_NS < signal->now_ns) {
+                set_state(INFP_WIRE_SAMPLER_ALONE);
+        }
+        if (atomic_load(&state) == INFP_WIRE_SAMPLER_RUNS)
+                atomic_store(&head->sampler_skipped, infp_agent_timers_look());
+        infp_writer_end();
+}
+
+/* ---- the signal ---- */
+
+/* It is the program's: as if we were not here. It is blocked until this handler returns. */
+static void pass_on(int number)
+{
+        if (before.sa_handler == SIG_IGN)
+                return;
+        __sigaction(number, &before, NULL);
+        syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+        const int error = errno;
+        const enum infp_agent_timer timer = infp_agent_timer_of(info);
+        struct signal signal = { .context = context };
+        int cancel_state;
+
+        if (timer == INFP_AGENT_FOREIGN) {
+                pass_on(number);
+                return;
+        }
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+        signal.now_ns = infp_writer_now_ns();
+        signal.periods = 1 + (info->si_overrun > 0 ? (uint32_t) info->si_overrun : 0);
+        if (timer == INFP_AGENT_OF_PROCESS && atomic_load(&state) <= INFP_WIRE_SAMPLER_RUNS)
+                infp_agent_area_work(look_around, &signal);
+        else if (timer == INFP_AGENT_OF_THREAD && atomic_load(&state) == INFP_WIRE_SAMPLER_RUNS &&
+                 !infp_agent_area_work(take_sample, &signal))
+                atomic_fetch_add_explicit(&infp_writer_head()->sampler_busy, 1, memory_order_relaxed);
+        pthread_setcancelstate(cancel_state, NULL);
+        errno = error;
+}
+
+/* The program's own calls. A handler of its own ends our sampling before it is set; a program that only asks, or restores the default, sees
+ * what would be there without us. */
+static bool take_sigaction(int number, const struct sigaction *action, struct sigaction *ret_old, int *ret_result)
+{
+        if (number != SIGPROF || atomic_load(&state) == INFP_WIRE_SAMPLER_LEFT)
+                return false;
+        if (action && action->sa_handler != before.sa_handler) {
+                const struct sigaction old = before;
+
+                set_state(INFP_WIRE_SAMPLER_LEFT);
+                *ret_result = __sigaction(number, action, NULL);
+                if (ret_old && *ret_result == 0)
+                        *ret_old = old;
+                return true;
+        }
+        if (ret_old)
+                *ret_old = before;
+        *ret_result = 0;
+        return true;
+}
+
+/* ---- begin, and again in a child ---- */
+
+static int begin_timers(void)
+{
+        begin_ns = infp_writer_now_ns();
+        atomic_store(&state, INFP_WIRE_SAMPLER_WAITS);
+        return infp_agent_timers_begin(period_ns);
+}
+
+/* Its ring file comes with its first CPU time: most children of servers exec at once. */
+static void forked(void)
+{
+        if (atomic_load(&state) > INFP_WIRE_SAMPLER_RUNS)
+                return;
+        infp_agent_areas_reset();
+        infp_agent_timers_reset();
+        infp_agent_tables_reset();
+        infp_agent_moments_reset();
+        begin_timers();
+}
+
+static void refuse(enum infp_wire_sampler why, uint32_t version)
+{
+        atomic_store(&infp_writer_head()->sampler_python, version);
+        set_state(why);
+}
+
+/* At most one signal a tick of the kernel's clock. */
+static uint64_t period_of(double hz)
+{
+        struct timespec tick = { 0, 4000000 };
+        const uint64_t asked = (uint64_t) (1e9 / hz);
+
+        clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+        return asked > (uint64_t) tick.tv_nsec ? asked : (uint64_t) tick.tv_nsec;
+}
+
+static bool take_signal(void)
+{
+        struct sigaction action;
+
+        if (__sigaction(SIGPROF, NULL, &before) < 0 || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN))
+                return false;
+        memset(&action, 0, sizeof(action));
+        action.sa_sigaction = on_signal;
+        action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+        sigfillset(&action.sa_mask); /* a handler of the program must not run on our stack */
+        for (const int *kept = (const int[]){ SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, 0 }; *kept; kept++)
+                sigdelset(&action.sa_mask, *kept);
+        atomic_store(hook, take_sigaction);
+        return __sigaction(SIGPROF, &action, NULL) == 0;
+}
+
+void infp_agent_sampler_begin(const struct infp_agent_sampler_options *options)
+{
+        uint32_t version = 0;
+        uint8_t byte;
+        int r = infp_agent_python_find(&version);
+
+        hook = (infp_preload_sigaction_fn * _Atomic *) dlsym(RTLD_DEFAULT, INFP_PRELOAD_HOOK);
+        if (!INFP_AGENT_IS_SUPPORTED || r == -ENOENT || !hook)
+                return;
+        period_ns = period_of(options->hz);
+        infp_writer_sampler_hz_1000 = (uint32_t) (options->hz * 1000);
+        if (infp_writer_enable() < 0)
+                return;
+        if (r < 0) {
+                refuse(INFP_WIRE_SAMPLER_UNKNOWN, version);
+                return;
+        }
+        atomic_store(&infp_writer_head()->sampler_python, version);
+        if (!infp_agent_tables_set_directory(options->tables) ||
+            infp_agent_memory_copy((uint64_t) (uintptr_t) options, &byte, 1) != 1 ||
+            infp_agent_areas_make(sizeof(struct work)) < 0 || infp_agent_moments_make() < 0) {
+                refuse(INFP_WIRE_SAMPLER_REFUSED, version);
+                return;
+        }
+        if (!take_signal()) {
+                refuse(INFP_WIRE_SAMPLER_LEFT, version);
+                return;
+        }
+        pthread_atfork(NULL, NULL, forked);
+        if (begin_timers() < 0)
+                refuse(INFP_WIRE_SAMPLER_REFUSED, version);
+}

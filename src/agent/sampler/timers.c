@@ -1,0 +1,247 @@
+#include "agent/sampler/timers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+        MOST_THREADS = 8192,
+        SLOTS = 2 * MOST_THREADS, /* of the index: a power of 2 */
+        ENTRIES = 8192,           /* bytes of directory entries at a time */
+        LOOK_FIRST_NS = 8000000,  /* of the process's CPU time, between looks at its threads ... */
+        LOOK_MOST_NS = 128000000, /* ... when nothing was new for long */
+};
+
+struct thread {
+        int32_t tid;
+        int timer; /* the kernel's number */
+        uint32_t seen;
+};
+
+struct entry { /* as the kernel gives it: readdir would need the heap */
+        uint64_t inode;
+        int64_t offset;
+        uint16_t size;
+        uint8_t type;
+        char name[];
+};
+
+/* All under the lock, which nobody waits for. */
+static _Atomic uint32_t lock;
+static struct thread threads[MOST_THREADS];
+static uint16_t slots[SLOTS]; /* number of a thread + 1 */
+static unsigned n_threads;
+static uint32_t look;
+static uint64_t period, look_ns;
+static _Alignas(struct entry) char entries[ENTRIES];
+
+static int process_timer = -1;
+static _Atomic bool is_over;
+
+/* Addresses of these tell our timers from the program's. */
+static char of_process, of_thread;
+
+enum infp_agent_timer infp_agent_timer_of(const siginfo_t *info)
+{
+        if (info->si_code != SI_TIMER)
+                return INFP_AGENT_FOREIGN;
+        return info->si_value.sival_ptr == &of_thread    ? INFP_AGENT_OF_THREAD
+               : info->si_value.sival_ptr == &of_process ? INFP_AGENT_OF_PROCESS
+                                                         : INFP_AGENT_FOREIGN;
+}
+
+static void set(int timer, uint64_t first_ns, uint64_t interval_ns)
+{
+        const struct itimerspec times = {
+                .it_value = { (time_t) (first_ns / 1000000000), (long) (first_ns % 1000000000) },
+                .it_interval = { (time_t) (interval_ns / 1000000000), (long) (interval_ns % 1000000000) },
+        };
+
+        syscall(SYS_timer_settime, timer, 0, &times, NULL);
+}
+
+/* libc's functions may use the heap. tid 0: of the process. */
+static int make_timer(int32_t tid)
+{
+        struct sigevent event;
+        clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
+        int timer;
+
+        memset(&event, 0, sizeof(event));
+        event.sigev_signo = SIGPROF;
+        event.sigev_notify = tid ? SIGEV_THREAD_ID : SIGEV_SIGNAL;
+        event.sigev_value.sival_ptr = tid ? &of_thread : &of_process;
+        if (tid) {
+                event._sigev_un._tid = tid;
+                clock = (clockid_t) (~(uint32_t) tid << 3 | 6); /* as the kernel names the clock of another thread */
+        }
+        return syscall(SYS_timer_create, clock, &event, &timer) < 0 ? -errno : timer;
+}
+
+int infp_agent_timers_begin(uint64_t period_ns)
+{
+        const int timer = make_timer(0);
+
+        if (timer < 0)
+                return timer;
+        period = period_ns;
+        look_ns = LOOK_FIRST_NS;
+        process_timer = timer;
+        set(timer, look_ns, look_ns);
+        return 0;
+}
+
+static uint32_t slot_of(int32_t tid)
+{
+        return (uint32_t) tid * UINT32_C(2654435769) >> 18 & (SLOTS - 1);
+}
+
+static void index_threads(void)
+{
+        memset(slots, 0, sizeof(slots));
+        for (unsigned i = 0; i < n_threads; i++) {
+                uint32_t slot = slot_of(threads[i].tid);
+
+                while (slots[slot])
+                        slot = (slot + 1) & (SLOTS - 1);
+                slots[slot] = (uint16_t) (i + 1);
+        }
+}
+
+static struct thread *find(int32_t tid)
+{
+        for (uint32_t slot = slot_of(tid); slots[slot]; slot = (slot + 1) & (SLOTS - 1))
+                if (threads[slots[slot] - 1].tid == tid)
+                        return &threads[slots[slot] - 1];
+        return NULL;
+}
+
+/* A thread that lives. False: it got no timer. *ret_is_new: it was not known. */
+static bool meet(int32_t tid, bool *ret_is_new)
+{
+        struct thread *thread = find(tid);
+        int timer;
+
+        if (thread) {
+                thread->seen = look;
+                return true;
+        }
+        if (n_threads == MOST_THREADS)
+                return false;
+        timer = make_timer(tid);
+        if (timer < 0)
+                return timer == -EINVAL || timer == -ESRCH; /* it has just ended */
+        set(timer, period, period);
+        threads[n_threads++] = (struct thread){ tid, timer, look };
+        *ret_is_new = true;
+        return true;
+}
+
+/* Returns how many got no timer. */
+static unsigned meet_all(bool *ret_is_new)
+{
+        const int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        unsigned skipped = 0;
+        long n;
+
+        if (fd < 0)
+                return !meet((int32_t) syscall(SYS_gettid), ret_is_new);
+        while ((n = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0)
+                for (long at = 0; at < n;) {
+                        const struct entry *entry = (const struct entry *) (void *) (entries + at);
+                        int32_t tid = 0;
+
+                        at += entry->size;
+                        for (const char *c = entry->name; *c >= '0' && *c <= '9'; c++)
+                                tid = tid * 10 + (*c - '0');
+                        if (tid)
+                                skipped += !meet(tid, ret_is_new);
+                }
+        close(fd);
+        return skipped;
+}
+
+static void drop_unseen(void)
+{
+        for (unsigned i = 0; i < n_threads;) {
+                if (threads[i].seen == look) {
+                        i++;
+                        continue;
+                }
+                syscall(SYS_timer_delete, threads[i].timer);
+                threads[i] = threads[--n_threads];
+        }
+}
+
+/* Where threads come and go it looks often. */
+static void set_pace(bool is_new)
+{
+        const uint64_t next = is_new ? LOOK_FIRST_NS : look_ns < LOOK_MOST_NS ? 2 * look_ns : LOOK_MOST_NS;
+
+        if (next != look_ns)
+                set(process_timer, next, next);
+        look_ns = next;
+}
+
+static bool try_lock(void)
+{
+        return !atomic_exchange_explicit(&lock, 1, memory_order_acquire);
+}
+
+static void unlock(void)
+{
+        atomic_store_explicit(&lock, 0, memory_order_release);
+}
+
+static void delete_all(void)
+{
+        for (unsigned i = 0; i < n_threads; i++)
+                syscall(SYS_timer_delete, threads[i].timer);
+        n_threads = 0;
+        if (process_timer >= 0)
+                syscall(SYS_timer_delete, process_timer);
+        process_timer = -1;
+}
+
+unsigned infp_agent_timers_look(void)
+{
+        bool is_new = false;
+        unsigned skipped;
+
+        if (!try_lock())
+                return 0;
+        if (atomic_load(&is_over)) {
+                unlock();
+                return 0;
+        }
+        look++;
+        index_threads();
+        skipped = meet_all(&is_new);
+        drop_unseen();
+        set_pace(is_new);
+        if (atomic_load(&is_over)) /* it found the lock taken */
+                delete_all();
+        unlock();
+        return skipped;
+}
+
+void infp_agent_timers_end(void)
+{
+        atomic_store(&is_over, true);
+        if (!try_lock())
+                return;
+        delete_all();
+        unlock();
+}
+
+void infp_agent_timers_reset(void)
+{
+        n_threads = 0;
+        process_timer = -1;
+        atomic_store(&is_over, false);
+        unlock();
+}

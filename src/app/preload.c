@@ -1,0 +1,124 @@
+#include "app/preload.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/bpf.h>
+#include <linux/capability.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/core/preload.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/rights.h"
+#include "sampler/python/bpf.h"
+
+enum { MAY_BPF = 39 /* CAP_BPF, which older headers lack */ };
+
+/* A map of one word: what a seccomp filter or the kernel says to it, it says to the program that reads frames. */
+static bool may_bpf(void)
+{
+        union bpf_attr attributes = {
+                .map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 4, .max_entries = 1
+        };
+        infp_autoclose int fd = (int) syscall(SYS_bpf, BPF_MAP_CREATE, &attributes, sizeof(attributes));
+
+        return fd >= 0;
+}
+
+static bool may_sample(void)
+{
+        struct perf_event_attr attributes = {
+                .type = PERF_TYPE_SOFTWARE, .size = sizeof(attributes), .config = PERF_COUNT_SW_DUMMY, .disabled = 1
+        };
+        infp_autoclose int fd = (int) syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+        return fd >= 0;
+}
+
+bool infp_preload_is_wanted(const struct infp_sampler_options *options)
+{
+        if (options->cpu_hz <= 0 || options->python == INFP_PYTHON_OFF || options->python == INFP_PYTHON_OUTSIDE)
+                return false;
+        return options->python == INFP_PYTHON_INSIDE || !infp_frames_object_size || !infp_has_capability(MAY_BPF) ||
+               !infp_has_capability(CAP_PERFMON) || !may_bpf() || !may_sample();
+}
+
+/* Beside the program in a build, or where it was installed. */
+static bool find_directory(char *ret, size_t cap)
+{
+        static const char *const places[] = { "", "/" INFP_AGENT_DIRECTORY };
+        char own[PATH_MAX], file[PATH_MAX + 64];
+        const ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+        char *slash;
+
+        own[n > 0 ? n : 0] = 0;
+        slash = strrchr(own, '/');
+        if (!slash)
+                return false;
+        *slash = 0;
+        for (size_t i = 0; i < INFP_COUNT(places); i++) {
+                if ((size_t) snprintf(ret, cap, "%s%s", own, places[i]) >= cap ||
+                    (size_t) snprintf(file, sizeof(file), "%s/%s", ret, INFP_PRELOAD_FILE) >= sizeof(file))
+                        continue;
+                if (access(file, R_OK) == 0)
+                        return true;
+        }
+        return false;
+}
+
+int infp_preload_find(struct infp_err *err)
+{
+        char directory[PATH_MAX];
+
+        if (!find_directory(directory, sizeof(directory)))
+                return infp_fail(err, -ENOENT, "%s is missing: install infprof again", INFP_PRELOAD_FILE);
+        return 0;
+}
+
+/* A program with the address sanitizer wants its library to be the first. */
+static void set_asan(struct infp_preload *ret)
+{
+        const char *before = getenv("ASAN_OPTIONS");
+
+        snprintf(ret->asan, sizeof(ret->asan), "ASAN_OPTIONS=%s%sverify_asan_link_order=0", before ? before : "",
+                 before && *before ? ":" : "");
+}
+
+int infp_preload_variables(const struct infp_sampler_options *options, struct infp_preload *ret,
+                           const char *variables[INFP_PRELOAD_VARIABLES + 1], struct infp_err *err)
+{
+        const char *before = getenv("LD_PRELOAD");
+        char directory[PATH_MAX];
+
+        if (!options->cache_directory)
+                return infp_fail(err, -ENOENT,
+                                 "the sampler inside Python processes needs a directory for unwind tables, and neither "
+                                 "XDG_CACHE_HOME nor HOME is set");
+        if (!find_directory(directory, sizeof(directory)))
+                return infp_fail(err, -ENOENT, "%s is missing: install infprof again", INFP_PRELOAD_FILE);
+        if (strpbrk(directory, " :"))
+                return infp_fail(err, -EINVAL,
+                                 "%s cannot be preloaded: its path has a blank or a colon, at which LD_PRELOAD ends a "
+                                 "name; install infprof elsewhere",
+                                 directory);
+        if ((size_t) snprintf(ret->preload, sizeof(ret->preload), "LD_PRELOAD=%s%s%s/%s", before ? before : "",
+                              before && *before ? ":" : "", directory, INFP_PRELOAD_FILE) >= sizeof(ret->preload))
+                return infp_fail(err, -EINVAL, "LD_PRELOAD is too long already");
+        snprintf(ret->agent, sizeof(ret->agent), INFP_AGENT_ENV "=%s/%s", directory, INFP_AGENT_FILE);
+        snprintf(ret->hz, sizeof(ret->hz), "INFPROF_AGENT_HZ=%" PRIu64 ".%03" PRIu64,
+                 (uint64_t) (options->cpu_hz * 1000) / 1000, (uint64_t) (options->cpu_hz * 1000) % 1000);
+        snprintf(ret->tables, sizeof(ret->tables), "INFPROF_AGENT_TABLES=%s", options->cache_directory);
+        variables[0] = ret->preload;
+        variables[1] = ret->agent;
+        variables[2] = ret->hz;
+        variables[3] = ret->tables;
+        set_asan(ret);
+        variables[4] = ret->asan;
+        variables[5] = NULL;
+        return 0;
+}

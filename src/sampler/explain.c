@@ -1,0 +1,100 @@
+#include "sampler/explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/human.h"
+#include "base/rights.h"
+#include "base/time.h"
+
+void infp_explain_say(const struct infp_explain *explain, const char *format, ...)
+{
+        char text[640];
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(text, sizeof(text), format, ap);
+        va_end(ap);
+        if (explain->notice)
+                explain->notice(explain->context, text);
+}
+
+void infp_explain_source(const struct infp_explain *explain, const char *instance, enum infp_source_state state,
+                         const char *reason, const char *fix)
+{
+        explain->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        infp_emit_source(explain->emit, NULL, -1, instance, state, reason, fix);
+}
+
+static void explain_limits(struct infp_explain *explain, const struct infp_perf *perf, uint32_t asked)
+{
+        static const char no_kernel[] = "kernel.perf_event_paranoid does not permit kernel stacks: kernel frames, and "
+                                        "time in the kernel, are not sampled",
+                          fix[] = "sysctl kernel.perf_event_paranoid=1, or setcap cap_perfmon+ep infprof";
+        const uint32_t got = infp_perf_stack_bytes(perf);
+        char text[256];
+
+        if (!infp_perf_may(perf).kernel) {
+                infp_explain_source(explain, "kernel", INFP_DENIED, no_kernel, fix);
+                infp_explain_say(explain, "%s (%s would help)", no_kernel, fix);
+        }
+        if (got >= asked)
+                return;
+        snprintf(text, sizeof(text),
+                 "only %u KiB per CPU may be locked for perf buffers: %u instead of %u bytes of each stack are copied",
+                 infp_perf_ring_bytes(perf) / 1024, got, asked);
+        infp_explain_source(explain, "locked memory", INFP_DENIED, text, "ulimit -l 8192");
+        infp_explain_say(explain, "%s (ulimit -l 8192 would help)", text);
+}
+
+void infp_explain_perf(struct infp_explain *explain, const struct infp_perf *perf, uint32_t stack_bytes,
+                       const struct infp_err *problem, const char *fix)
+{
+        if (perf) {
+                infp_explain_source(explain, NULL, INFP_OK, NULL, NULL);
+                explain_limits(explain, perf, stack_bytes);
+                return;
+        }
+        if (!problem->text[0]) /* nobody needs them */
+                infp_explain_source(explain, NULL, INFP_OK, NULL, NULL);
+        else
+                infp_explain_source(explain, "perf", INFP_DENIED, problem->text, fix);
+}
+
+static void explain_skipped(struct infp_explain *explain, const struct infp_perf_counts *perf)
+{
+        char text[256];
+
+        if (!perf->n_skipped || explain->said_skipped)
+                return;
+        explain->said_skipped = true;
+        snprintf(text, sizeof(text), "%s threads of the target are not sampled: %s", infp_count(perf->n_skipped).text,
+                 perf->was_late ? "the machine is too busy to open all perf events in time"
+                                : "there are not enough file descriptors for all perf events");
+        infp_explain_source(explain, "threads", perf->was_late ? INFP_LATE : INFP_DENIED, text,
+                            perf->was_late ? NULL : "ulimit -n 65536, or give infprof CAP_PERFMON");
+        infp_explain_say(explain, "%s%s", text, perf->was_late ? "" : ", the busiest are (ulimit -n 65536 would help)");
+}
+
+static void explain_refused(struct infp_explain *explain, const struct infp_perf_refused *refused)
+{
+        const char *fix = infp_rights_fix(INFP_MAY_SAMPLE);
+        char text[256];
+
+        if (!refused->pid || explain->said_refused)
+                return;
+        explain->said_refused = true;
+        snprintf(text, sizeof(text),
+                 "process %d (%s) may not be sampled: it is another user's, or its program took more rights at its "
+                 "start "
+                 "(setuid, setgid, file capabilities)",
+                 refused->pid, refused->name);
+        infp_explain_source(explain, "perf", INFP_DENIED, text, fix);
+        infp_explain_say(explain, "%s; %s", text, fix);
+}
+
+void infp_explain_counts(struct infp_explain *explain, const struct infp_perf_counts *counts)
+{
+        explain_skipped(explain, counts);
+        explain_refused(explain, &counts->refused);
+}

@@ -1,0 +1,516 @@
+#include "sampler/inside/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/debug.h"
+#include "base/fd.h"
+#include "base/human.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "collect/process_stat.h"
+#include "ring/wire.h"
+#include "sampler/inside/tables.h"
+#include "sampler/python/finder.h"
+
+enum {
+        MOST_PROCESSES = 1024,
+        MOST_FRAMES = 65536, /* that are known of a process, then all are forgotten */
+        TEXT = INFP_WIRE_MAX_RECORD,
+};
+static const uint64_t turn_ns = 50 * INFP_NS_PER_MS, alive_ns = INFP_NS_PER_S, most_pause_ns = INFP_NS_PER_S,
+                      refresh_ns = 5 * INFP_NS_PER_S,
+                      patience_ns = 3 * INFP_NS_PER_S; /* for tables, and for the Python to be found */
+
+struct process {
+        struct infp_inside_ring own;
+        struct infp_ring *ring;
+        uint64_t cookie, look_ns, ready_ns; /* ready: all that its samples may name was known */
+        bool is_found;                      /* the finder has answered */
+        struct infp_python *python;         /* NULL: not known */
+        struct infp_map frames;             /* code and line -> id of the named frame */
+        uint64_t number, version;           /* of the tables that were offered; 0: none yet */
+        bool is_stale;                      /* it has mapped something that its tables do not have */
+        uint64_t reread_ns, pause_ns;       /* when its mappings may be read again */
+        bool has_sampled, is_over;
+        uint32_t said_state;
+        struct infp_ring_sampler counts;
+};
+
+struct infp_inside {
+        struct infp_inside_options options;
+        struct infp_python_finder *finder;
+        int directory; /* of tables; -1: not opened yet */
+        struct process *processes;
+        unsigned n;
+        uint64_t last_cookie;
+        bool said_rate;
+
+        pthread_mutex_t lock;
+        struct infp_inside_ring *given; /* under the lock */
+        unsigned n_given;
+
+        struct infp_inside_counts ended; /* of processes that are no longer listed */
+        uint64_t n_replaced, n_unnamed, n_unknown, n_pythons;
+        /* Of the sample that is at work. */
+        struct process *process;
+        struct infp_python_frame frames[INFP_WIRE_FRAMES];
+        uint64_t ids[INFP_WIRE_FRAMES];
+};
+
+int infp_inside_new(const struct infp_inside_options *options, struct infp_inside **ret, struct infp_err *err)
+{
+        struct infp_inside *inside = calloc(1, sizeof(*inside));
+        int r;
+
+        if (!inside)
+                return infp_fail(err, -ENOMEM, "no memory for samplers inside processes");
+        inside->options = *options;
+        inside->directory = -1;
+        pthread_mutex_init(&inside->lock, NULL);
+        r = infp_python_finder_new(options->env->root_fd, options->wake_fd, &inside->finder);
+        if (r < 0) {
+                infp_inside_free(inside);
+                return infp_fail(err, r, "no memory for samplers inside processes");
+        }
+        *ret = inside;
+        return 0;
+}
+
+static void ring_done(struct infp_inside_ring *ring)
+{
+        infp_close(ring->file);
+        infp_close(ring->dir_fd);
+}
+
+static void process_done(struct process *process)
+{
+        infp_ring_close(process->ring);
+        ring_done(&process->own);
+        infp_map_done(&process->frames);
+        free(process->python);
+}
+
+struct infp_inside *infp_inside_free(struct infp_inside *inside)
+{
+        if (!inside)
+                return NULL;
+        for (unsigned i = 0; i < inside->n; i++)
+                process_done(&inside->processes[i]);
+        for (unsigned i = 0; i < inside->n_given; i++)
+                ring_done(&inside->given[i]);
+        infp_python_finder_free(inside->finder);
+        infp_close(inside->directory);
+        pthread_mutex_destroy(&inside->lock);
+        free(inside->processes);
+        free(inside->given);
+        free(inside);
+        return NULL;
+}
+
+void infp_inside_take(struct infp_inside *inside, const struct infp_inside_ring *ring)
+{
+        const uint64_t one = 1;
+        struct infp_inside_ring own = *ring;
+
+        pthread_mutex_lock(&inside->lock);
+        if (inside->n_given < MOST_PROCESSES && INFP_ONE_MORE(inside->given, inside->n_given)) {
+                inside->given[inside->n_given++] = own;
+                own.file = own.dir_fd = -1;
+        }
+        pthread_mutex_unlock(&inside->lock);
+        ring_done(&own);
+        (void) !write(inside->options.wake_fd, &one, sizeof(one));
+}
+
+__attribute__((format(printf, 3, 4))) static void say(const struct infp_inside *inside, int r, const char *format, ...)
+{
+        char text[512];
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(text, sizeof(text), format, ap);
+        va_end(ap);
+        inside->options.problem(inside->options.context, r, text);
+}
+
+/* ---- samples ---- */
+
+/* The id of a frame's name, which its process has written. */
+static uint64_t frame_id(struct infp_inside *inside, struct process *process, const struct infp_ring_python *frame)
+{
+        const uint64_t key = ((uint64_t) frame->code << 32 | frame->line) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+        const uint64_t *at = infp_map_get(&process->frames, key);
+        char function[TEXT], file[TEXT];
+        struct infp_ring_code code;
+        struct infp_python_name name;
+        uint64_t id;
+
+        if (at)
+                return *at;
+        if (!frame->code || infp_ring_code(process->ring, frame->code, &code) < 0) {
+                inside->n_unnamed++;
+                return infp_python_names_add_unnamed(inside->options.names, process->own.owner.process, 0);
+        }
+        snprintf(function, sizeof(function), "%.*s", (int) code.function_size, code.function);
+        snprintf(file, sizeof(file), "%.*s", (int) code.file_size, code.file);
+        name = (struct infp_python_name){ .function = infp_python_names_text(inside->options.names, function),
+                                          .file = infp_python_names_text(inside->options.names, file),
+                                          .line = frame->line,
+                                          .first_line = code.line };
+        if (!name.function || !name.file)
+                return 0;
+        id = infp_python_names_add(inside->options.names, &name);
+        if (process->frames.n >= MOST_FRAMES)
+                infp_map_done(&process->frames);
+        infp_map_put(&process->frames, key, id);
+        return id;
+}
+
+static struct infp_python_moment moment_of(struct infp_inside *inside, struct process *process,
+                                           const struct infp_ring_stack *stack)
+{
+        for (uint32_t i = 0; i < stack->n_python; i++) {
+                const struct infp_ring_python *frame = &stack->python[i];
+
+                inside->frames[i] = (struct infp_python_frame){
+                        .code = !frame->is_shim,
+                        .owner = frame->is_shim ? INFP_PYTHON_OWNER_SHIM : INFP_PYTHON_OWNER_THREAD,
+                        .is_entry = frame->is_entry,
+                };
+                inside->ids[i] = frame->is_shim ? 0 : frame_id(inside, process, frame);
+        }
+        return (struct infp_python_moment){
+                .ranges = process->python->ranges,
+                .n_ranges = process->python->n_ranges,
+                .has_frames = stack->n_python || stack->is_python_incomplete,
+                .n = stack->n_python,
+                .frames = inside->frames,
+                .ids = inside->ids,
+                .end = !stack->is_python_incomplete ? INFP_PYTHON_WHOLE
+                       : stack->n_python            ? INFP_PYTHON_TOO_DEEP
+                                                    : INFP_PYTHON_TORN,
+        };
+}
+
+static void take_sample(void *context, const struct infp_ring_sample *sample)
+{
+        struct infp_inside *inside = context;
+        struct process *process = inside->process;
+        const struct infp_ring_stack *stack = &sample->stack;
+        struct infp_python_moment moment;
+        struct infp_stack_taken taken = {
+                .t_ns = sample->t_ns,
+                .cpu = sample->cpu,
+                .addresses = stack->addresses,
+                .n = stack->n_addresses,
+                .end = stack->is_truncated    ? INFP_UNWIND_TRUNCATED
+                       : stack->is_incomplete ? INFP_UNWIND_NO_TABLE
+                                              : INFP_UNWIND_COMPLETE,
+        };
+        const double weight = (double) sample->periods * (double) process->counts.period_ns / 1e9;
+        const int32_t tid = process->own.pid && sample->tid == process->own.owner.pid ? process->own.pid : sample->tid;
+
+        if (process->python) {
+                moment = moment_of(inside, process, stack);
+                taken.python = &moment;
+        }
+        process->is_stale |=
+                !infp_stacks_put_taken(inside->options.stacks, &taken,
+                                       process->own.pid ? process->own.pid : process->own.owner.pid, tid, weight);
+        process->has_sampled = true;
+}
+
+/* ---- what a sampler unwinds with ---- */
+
+static bool open_directory(struct infp_inside *inside)
+{
+        if (inside->directory < 0)
+                inside->directory =
+                        open(inside->options.cache_directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return inside->directory >= 0;
+}
+
+static void reread(struct infp_inside *inside, struct process *process, uint64_t now_ns)
+{
+        /* What was unmapped and replaced shows by nothing. */
+        if (now_ns < process->reread_ns || (!process->is_stale && now_ns < process->reread_ns + refresh_ns))
+                return;
+        infp_stacks_reread(inside->options.stacks, process->own.pid, now_ns);
+        process->is_stale = false;
+        /* Code that is made at run time may be new each time. */
+        process->pause_ns = process->pause_ns ? 2 * process->pause_ns : turn_ns;
+        process->pause_ns = process->pause_ns < most_pause_ns ? process->pause_ns : most_pause_ns;
+        process->reread_ns = now_ns + process->pause_ns;
+}
+
+/* A new file when what is mapped has changed; the first lets the sampler begin. */
+static void offer_tables(struct infp_inside *inside, struct process *process)
+{
+        const int32_t pid = process->own.pid;
+        const uint64_t version = infp_inside_tables_version(inside->options.stacks, pid);
+        int r;
+
+        if (!version || version == process->version || !open_directory(inside))
+                return;
+        r = infp_inside_tables_write(inside->options.stacks, pid, inside->directory, &process->own.owner,
+                                     process->number + 1);
+        if (r < 0) {
+                infp_debug("inside: tables of process %d cannot be written: %s", pid, strerror(-r));
+                return;
+        }
+        infp_ring_offer_tables(process->ring, process->number + 1);
+        if (process->number)
+                infp_inside_tables_remove(inside->directory, &process->own.owner, process->number);
+        process->number++;
+        process->version = version;
+        process->pause_ns = 0;
+        infp_debug("inside: process %d has tables %" PRIu64, pid, process->number);
+}
+
+/* Whether all that its samples may name is known; for a process that hangs in a file system it is not waited for long. */
+static bool prepare(struct infp_inside *inside, struct process *process, uint64_t now_ns)
+{
+        if (!process->own.pid)
+                return true;
+        if (!process->is_over)
+                reread(inside, process, now_ns);
+        if (process->is_found && infp_inside_tables_are_ready(inside->options.stacks, process->own.pid))
+                process->ready_ns = now_ns;
+        else if (now_ns < process->ready_ns + patience_ns)
+                return false;
+        if (!process->is_over)
+                offer_tables(inside, process);
+        return true;
+}
+
+static void take_found(struct infp_inside *inside)
+{
+        struct infp_python_found *found;
+
+        while ((found = infp_python_finder_take(inside->finder))) {
+                for (unsigned i = 0; i < inside->n; i++) {
+                        struct process *process = &inside->processes[i];
+
+                        if (process->cookie != found->cookie)
+                                continue;
+                        process->is_found = true;
+                        inside->n_pythons += found->r == 0;
+                        inside->n_unknown += found->r < 0;
+                        if (found->r < 0)
+                                say(inside, found->r, "%s", found->err.text);
+                        else if ((process->python = malloc(sizeof(*process->python))))
+                                *process->python = found->python;
+                }
+                free(found);
+        }
+}
+
+/* ---- processes ---- */
+
+static bool is_alive(const struct infp_inside *inside, const struct process *process)
+{
+        struct infp_process stat;
+
+        return process->own.pid && infp_process_stat_read(inside->options.env->root_fd, process->own.pid, &stat) == 0 &&
+               stat.start_ticks == process->own.owner.start_ticks && stat.state != 'Z';
+}
+
+static void add_counts(struct infp_inside_counts *sum, const struct process *process)
+{
+        sum->processes += process->has_sampled;
+        sum->wanted += process->counts.period_ns ? process->counts.cpu_ns / process->counts.period_ns : 0;
+        sum->lost += process->counts.busy;
+        sum->skipped += process->counts.skipped;
+        sum->handler_ns += process->counts.own_ns;
+}
+
+static void explain_rate(struct infp_inside *inside, const struct infp_ring_sampler *counts)
+{
+        const double most = counts->period_ns ? 1e9 / (double) counts->period_ns : counts->hz;
+
+        if (inside->said_rate || most > 0.99 * counts->hz)
+                return;
+        inside->said_rate = true;
+        say(inside, -ERANGE,
+            "a sampler inside a process takes at most %s samples a CPU-second, one a tick of the kernel's clock, "
+            "instead of %s",
+            infp_number(most).text, infp_number(counts->hz).text);
+}
+
+static void explain_state(struct infp_inside *inside, struct process *process)
+{
+        const struct infp_ring_sampler *counts = &process->counts;
+        const int32_t pid = process->own.pid ? process->own.pid : process->own.owner.pid;
+
+        if (counts->state == process->said_state)
+                return;
+        process->said_state = counts->state;
+        if (counts->state == INFP_WIRE_SAMPLER_LEFT)
+                say(inside, -EBUSY,
+                    "process %d handles SIGPROF itself: it is not sampled from inside, and its Python frames are not "
+                    "recorded",
+                    pid);
+        else if (counts->state == INFP_WIRE_SAMPLER_UNKNOWN)
+                say(inside, -ENOTSUP, "process %d runs Python %u.%u, which is not known: its frames are not recorded",
+                    pid, counts->python >> 8, counts->python & 255);
+        else if (counts->state == INFP_WIRE_SAMPLER_REFUSED)
+                say(inside, -EPERM,
+                    "process %d cannot be sampled from inside: the kernel (or a seccomp filter) refuses it timers or "
+                    "process_vm_readv",
+                    pid);
+}
+
+/* A sampler's ring has samples alone. */
+static int no_row(void *context, const struct infp_row *row)
+{
+        (void) context;
+        (void) row;
+        return 0;
+}
+
+static void read_ring(struct infp_inside *inside, struct process *process, bool last)
+{
+        const uint64_t unmapped = process->counts.unmapped;
+
+        infp_ring_sampler(process->ring, &process->counts);
+        process->is_stale |= process->counts.unmapped != unmapped;
+        inside->process = process;
+        while (infp_ring_read(process->ring, last, no_row, NULL, NULL) == 1)
+                ;
+        explain_rate(inside, &process->counts);
+        explain_state(inside, process);
+}
+
+/* removes: its process has ended, and nobody else reads the file. */
+static void drop(struct infp_inside *inside, unsigned index, bool removes)
+{
+        struct process *process = &inside->processes[index];
+        struct stat status, own;
+
+        if (process->number && inside->directory >= 0)
+                infp_inside_tables_remove(inside->directory, &process->own.owner, process->number);
+        if (removes && process->own.dir_fd >= 0 && fstat(process->own.file, &own) == 0 &&
+            fstatat(process->own.dir_fd, process->own.name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            status.st_ino == own.st_ino)
+                unlinkat(process->own.dir_fd, process->own.name, 0);
+        add_counts(&inside->ended, process);
+        process_done(process);
+        inside->processes[index] = inside->processes[--inside->n];
+}
+
+static void add(struct infp_inside *inside, struct infp_inside_ring *ring, uint64_t now_ns)
+{
+        struct process process = {
+                .own = *ring, .cookie = ++inside->last_cookie, .ready_ns = now_ns, .is_stale = true
+        };
+        struct infp_err err = { "" };
+
+        for (unsigned i = 0; i < inside->n; i++)
+                if (strcmp(inside->processes[i].own.name, ring->name) == 0) {
+                        ring_done(ring);
+                        return;
+                }
+        if (inside->n == MOST_PROCESSES || !INFP_ONE_MORE(inside->processes, inside->n) ||
+            infp_ring_open(ring->file, &ring->owner, true, &process.ring, &err) < 0) {
+                infp_debug("inside: ring file %s: %s", ring->name, err.text);
+                ring_done(ring);
+                return;
+        }
+        for (unsigned i = inside->n; ring->pid && i-- > 0;) /* an earlier program of it, before exec */
+                if (inside->processes[i].own.pid == ring->pid) {
+                        read_ring(inside, &inside->processes[i], true);
+                        drop(inside, i, true);
+                }
+        if (ring->pid && !inside->options.has_records)
+                infp_stacks_executed(inside->options.stacks, ring->pid, now_ns);
+        infp_ring_on_sample(process.ring, take_sample, inside);
+        process.is_found = !ring->pid || infp_python_finder_ask(inside->finder, ring->pid, process.cookie) < 0;
+        inside->processes[inside->n++] = process;
+}
+
+static void take_given(struct infp_inside *inside, uint64_t now_ns)
+{
+        struct infp_inside_ring *given;
+        unsigned n;
+
+        pthread_mutex_lock(&inside->lock);
+        given = inside->given;
+        n = inside->n_given;
+        inside->given = NULL;
+        inside->n_given = 0;
+        pthread_mutex_unlock(&inside->lock);
+        for (unsigned i = 0; i < n; i++)
+                add(inside, &given[i], now_ns);
+        free(given);
+}
+
+uint64_t infp_inside_turn(struct infp_inside *inside, uint64_t now_ns)
+{
+        take_given(inside, now_ns);
+        take_found(inside);
+        for (unsigned i = inside->n; i-- > 0;) {
+                struct process *process = &inside->processes[i];
+
+                if (now_ns >= process->look_ns) {
+                        process->look_ns = now_ns + alive_ns;
+                        process->is_over = !is_alive(inside, process);
+                }
+                process->is_over |= infp_ring_has_ended(process->ring);
+                if (!prepare(inside, process, now_ns))
+                        continue;
+                read_ring(inside, process, process->is_over);
+                if (process->is_over) {
+                        if (process->own.pid && !inside->options.has_records)
+                                infp_stacks_ended(inside->options.stacks, process->own.pid, now_ns);
+                        drop(inside, i, true);
+                }
+        }
+        return inside->n ? now_ns + turn_ns : UINT64_MAX;
+}
+
+void infp_inside_end(struct infp_inside *inside)
+{
+        take_given(inside, infp_clock_ns(CLOCK_MONOTONIC));
+        take_found(inside);
+        while (inside->n) {
+                struct process *process = &inside->processes[inside->n - 1];
+                const bool is_over = infp_ring_has_ended(process->ring) || !is_alive(inside, process);
+
+                read_ring(inside, process, true);
+                drop(inside, inside->n - 1, is_over);
+        }
+}
+
+bool infp_inside_replaces(struct infp_inside *inside, int32_t pid)
+{
+        for (unsigned i = 0; i < inside->n; i++)
+                if (inside->processes[i].own.pid == pid && inside->processes[i].number &&
+                    inside->processes[i].counts.state <= INFP_WIRE_SAMPLER_RUNS) {
+                        inside->n_replaced++;
+                        return true;
+                }
+        return false;
+}
+
+struct infp_inside_counts infp_inside_counts(struct infp_inside *inside)
+{
+        struct infp_inside_counts ret = inside->ended;
+
+        for (unsigned i = 0; i < inside->n; i++)
+                add_counts(&ret, &inside->processes[i]);
+        ret.replaced = inside->n_replaced;
+        ret.unnamed = inside->n_unnamed;
+        ret.unknown = inside->n_unknown;
+        ret.pythons = inside->n_pythons;
+        ret.finder_cpu_ns = infp_python_finder_cpu_ns(inside->finder);
+        return ret;
+}

@@ -1,0 +1,59 @@
+/* Samplers inside processes of the target (src/agent/sampler): takes over their ring files, lets each begin when its unwind tables are
+ * there, and makes rows of their samples. From then on perf's samples of that process are left out: each process has one source of mode
+ * cpu. All but infp_inside_take belongs to the sampler's reading thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "ring/reader.h"
+#include "sampler/python/names.h"
+#include "sampler/stacks/stack.h"
+
+struct infp_inside_options {
+        const struct infp_env *env; /* root_fd is used */
+        struct infp_stacks *stacks;
+        struct infp_python_names *names; /* filled; stays for longer than this */
+        const char *cache_directory;     /* of unwind tables, which samplers read, too */
+        int wake_fd;                     /* eventfd: written when a turn has something to do */
+        bool has_records;                /* perf reports what processes map, and when they run another program */
+        /* Why a process is not sampled by itself, or not as was asked. */
+        void (*problem)(void *context, int r, const char *text);
+        void *context;
+};
+
+struct infp_inside;
+
+int infp_inside_new(const struct infp_inside_options *options, struct infp_inside **ret, struct infp_err *err);
+struct infp_inside *infp_inside_free(struct infp_inside *inside); /* NULL is fine; returns NULL */
+
+/* A ring file of a sampler. */
+struct infp_inside_ring {
+        int file, dir_fd; /* opened O_RDWR; where it lies, to be removed there */
+        char name[96];
+        struct infp_ring_owner owner;
+        int32_t pid; /* as we see it; 0: it has ended */
+};
+/* Any thread: consumes the descriptors. One that was given before is left alone. */
+void infp_inside_take(struct infp_inside *inside, const struct infp_inside_ring *ring);
+
+/* Returns when it wants to be called next (CLOCK_MONOTONIC); UINT64_MAX: when there is something. */
+uint64_t infp_inside_turn(struct infp_inside *inside, uint64_t now_ns);
+/* All that is left is read; the samplers end. */
+void infp_inside_end(struct infp_inside *inside);
+
+/* Whether the process samples itself; counts the sample of perf that is left out. */
+bool infp_inside_replaces(struct infp_inside *inside, int32_t pid);
+
+struct infp_inside_counts {
+        uint64_t processes;                                /* that have sampled themselves */
+        uint64_t wanted;                                   /* samples that their CPU time asks for */
+        uint64_t lost;                                     /* that found no room in them */
+        uint64_t replaced;                                 /* of perf, left out */
+        uint64_t skipped;                                  /* threads without a timer */
+        uint64_t handler_ns;                               /* that they took in all processes */
+        uint64_t unnamed, unknown, pythons, finder_cpu_ns; /* as in struct infp_pythons_counts */
+};
+struct infp_inside_counts infp_inside_counts(struct infp_inside *inside);
