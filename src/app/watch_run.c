@@ -24,8 +24,9 @@
 enum {
         LOOK_MS = 20,
         MESSAGE = 1024,
-        NAMES_SHARE = 30, /* naming takes at most 1/30 of a core */
-        END_MS = 10000,   /* for the recorder to write its end */
+        NAMES_SHARE = 10,  /* naming takes at most 1/10 of a core at first, ... */
+        NAMES_LATER = 100, /* ... and 1/100 after it has taken a second */
+        END_MS = 10000,    /* for the recorder to write its end */
 };
 
 struct infp_watch_run {
@@ -33,7 +34,7 @@ struct infp_watch_run {
         int lock_fd;
         struct infp_watch *watch;
         struct infp_name_frames *names;
-        uint64_t names_due_ns;
+        uint64_t names_due_ns, names_cpu_ns;
 
         char *directory; /* of our own run; NULL: somebody else's */
         pid_t recorder;  /* 0: it has ended */
@@ -287,12 +288,17 @@ static void take_names(struct infp_watch_run *run)
 {
         const int fd = infp_name_frames_fd(run->names);
         struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+        uint64_t cost;
 
         if (fd < 0 || poll(&poll_fd, 1, 0) <= 0)
                 return;
         infp_name_frames_read(run->names, take_name, run, NULL);
-        if (infp_name_frames_fd(run->names) < 0)
-                run->names_due_ns = infp_clock_ns(CLOCK_MONOTONIC) + NAMES_SHARE * infp_name_frames_cpu_ns(run->names);
+        if (infp_name_frames_fd(run->names) >= 0)
+                return;
+        cost = infp_name_frames_cpu_ns(run->names);
+        run->names_cpu_ns += cost;
+        run->names_due_ns =
+                infp_clock_ns(CLOCK_MONOTONIC) + cost * (run->names_cpu_ns < INFP_NS_PER_S ? NAMES_SHARE : NAMES_LATER);
 }
 
 static void ask_names(struct infp_watch_run *run)

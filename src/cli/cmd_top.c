@@ -18,6 +18,7 @@
 
 // clang-format off
 static const struct infp_option options[] = {
+        { 0, "pid", "PID", "the same as the operand; may be repeated", true },
         { 0, "name", "REGEX", "the processes whose name or command line matches", false },
         { 0, "port", "PORT", "the process that listens on this TCP port", false },
         { 0, "machine", NULL, "the whole machine, even while a run is recorded", false },
@@ -156,7 +157,12 @@ static bool is_source(const struct infp_option *option)
 
 static bool has_target(const struct infp_arguments *arguments)
 {
-        return arguments->n_rest || infp_argument_given(arguments, "name") || infp_argument_given(arguments, "port");
+        static const char *const targets[] = { "pid", "name", "port" };
+        bool has = arguments->n_rest > 0;
+
+        for (unsigned i = 0; i < INFP_COUNT(targets); i++)
+                has |= infp_argument_given(arguments, targets[i]);
+        return has;
 }
 
 /* `record` with what was asked for: options of sources, the rate and the target. */
@@ -174,8 +180,8 @@ static void make_words(const struct infp_arguments *arguments)
         for (size_t i = 0; i < arguments->n_given; i++) {
                 const struct infp_given *given = &arguments->given[i];
 
-                if (is_source(given->option) || strcmp(given->option->name, "name") == 0 ||
-                    strcmp(given->option->name, "port") == 0)
+                if (is_source(given->option) || strcmp(given->option->name, "pid") == 0 ||
+                    strcmp(given->option->name, "name") == 0 || strcmp(given->option->name, "port") == 0)
                         add_made(given->option->name, given->value);
         }
         for (int i = 0; i < arguments->n_rest; i++)

@@ -1,5 +1,6 @@
 """infprof top on a real terminal (a pseudo-terminal, drawn by pyte) and as lines."""
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -17,6 +18,7 @@ import time
 import pytest
 
 from program import run
+from refuse import PERF_EVENT_OPEN, refused
 from test_engine import server  # noqa: F401  (a fixture)
 from waiting import wait_for
 
@@ -417,6 +419,18 @@ def test_engine(terminal, busy, server, temporary):  # noqa: F811
     found = top.expect(r"^vllm ([\d,.]+) tokens/s, .*3 running, 2 waiting, KV cache 25 %", 90)
     assert 500 < float(found.group(1).replace(",", "")) < 2000
     assert top.end() == 0
+
+
+def test_no_permission(infprof, busy, temporary):
+    """Without perf events it says so where the functions would be, with the fix; threads are there all the same."""
+    done = run([infprof, "top", "-b", "-n", "3", str(busy.pid)], preexec_fn=refused([PERF_EVENT_OPEN], errno.EPERM))
+    assert done.returncode == 0
+    last = done.stdout.split("infprof top ")[-1]
+    assert "perf_event_open" in last and "cap_perfmon" in last.lower().replace("--cap-add perfmon", "cap_perfmon"), last
+    done = run([infprof, "top", "--json", "-n", "3", str(busy.pid)], preexec_fn=refused([PERF_EVENT_OPEN], errno.EPERM))
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["functions"] == [] and last["problem"] and last["fix"]
+    assert {row["state"] for row in last["threads"]} >= {"running", "sleeping in clock_nanosleep"}
 
 
 @pytest.mark.parametrize("words, code, said", [

@@ -91,6 +91,39 @@ static void reads_what_is_whole(void **state)
         infp_str_done(&s);
 }
 
+/* Read up to any byte while its recorder writes, then on: each row comes once, in order. */
+static void reads_on_as_it_grows(void **state)
+{
+        size_t ends[4];
+        struct infp_str s = make_stream(3, 9, ends);
+        struct infp_err err = { "" };
+
+        (void) state;
+        for (size_t cut = ends[0]; cut <= s.size; cut++) {
+                const int fd = file_of(s.data, cut), own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+                struct infp_segment *segment;
+                struct infp_batch batch;
+                uint32_t rows = 0;
+
+                assert_int_equal(infp_segment_open_fd(fd, "test", &segment, &err), 0);
+                for (unsigned part = 0; part < 2; part++) {
+                        for (; infp_segment_next(segment, &batch, NULL, &err) == 1; rows += batch.n_rows)
+                                check_sample(&batch, 0, rows);
+                        if (part)
+                                break;
+                        assert_int_equal(infp_segment_grow(segment, &err), 0);
+                        assert_int_equal(infp_pwrite_all(own, s.data + cut, s.size - cut, (off_t) cut), 0);
+                        assert_int_equal(infp_segment_grow(segment, &err), cut < s.size);
+                }
+                assert_int_equal(rows, 27);
+                assert_int_equal(infp_segment_damage(segment)->n, 0);
+                assert_int_equal(infp_segment_grow(segment, &err), 0); /* closed */
+                infp_segment_close(segment);
+                infp_close(own);
+        }
+        infp_str_done(&s);
+}
+
 static void takes_zeros_for_a_torn_tail(void **state)
 {
         size_t ends[3];
@@ -439,11 +472,12 @@ static void mends_a_whole_run(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(reads_what_is_whole),   cmocka_unit_test(takes_zeros_for_a_torn_tail),
-                cmocka_unit_test(survives_turned_bits),  cmocka_unit_test(reads_other_peoples_types),
-                cmocka_unit_test(splits_large_messages), cmocka_unit_test(says_what_it_cannot_read),
-                cmocka_unit_test(leaves_damage_out),     cmocka_unit_test(reads_up_to_noise),
-                cmocka_unit_test(mends_at_every_cut),    cmocka_unit_test(mends_a_whole_run),
+                cmocka_unit_test(reads_what_is_whole),         cmocka_unit_test(reads_on_as_it_grows),
+                cmocka_unit_test(takes_zeros_for_a_torn_tail), cmocka_unit_test(survives_turned_bits),
+                cmocka_unit_test(reads_other_peoples_types),   cmocka_unit_test(splits_large_messages),
+                cmocka_unit_test(says_what_it_cannot_read),    cmocka_unit_test(leaves_damage_out),
+                cmocka_unit_test(reads_up_to_noise),           cmocka_unit_test(mends_at_every_cut),
+                cmocka_unit_test(mends_a_whole_run),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

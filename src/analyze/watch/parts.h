@@ -173,7 +173,9 @@ struct infp_watch {
         } known_engines[INFP_WATCH_ENGINES];
         unsigned n_known_engines;
         struct infp_watch_sampling sampling[INFP_WATCH_MODES];
-        uint32_t problem, fix;
+        struct watch_problem {
+                uint32_t reason, fix; /* 0: none is known */
+        } problems[INFP_WATCH_MODES];
 
         struct infp_watch_row *rows; /* of the last view */
         size_t cap_rows;
@@ -259,5 +261,5 @@ enum {
         W_SAMPLE_MODE
 };
 enum { W_SAMPLER_MODE, W_SAMPLER_RATE, W_SAMPLER_WANTED, W_SAMPLER_TAKEN, W_SAMPLER_LOST };
-enum { W_SOURCE_COLLECTOR, W_SOURCE_STATE, W_SOURCE_REASON, W_SOURCE_FIX };
+enum { W_SOURCE_COLLECTOR, W_SOURCE_INSTANCE, W_SOURCE_STATE, W_SOURCE_REASON, W_SOURCE_FIX };
 enum { W_ENGINE_ID, W_ENGINE_MAKE, W_ENGINE_MODEL };

@@ -38,16 +38,28 @@ static int take_sampler(struct infp_watch *watch, const struct watch_batch *b, u
         return 0;
 }
 
+/* Why a mode has no stacks: what the sampler says of perf events, or of looking at threads. */
 static int take_source(struct infp_watch *watch, const struct watch_batch *b, uint32_t row)
 {
-        size_t size, state_size;
-        const char *collector = watch_str(b, W_SOURCE_COLLECTOR, row, &size),
+        size_t collector_size, instance_size, state_size;
+        const char *collector = watch_str(b, W_SOURCE_COLLECTOR, row, &collector_size),
+                   *instance = watch_str(b, W_SOURCE_INSTANCE, row, &instance_size),
                    *state = watch_str(b, W_SOURCE_STATE, row, &state_size);
+        struct watch_problem *problem;
 
-        if (size != 7 || memcmp(collector, "sampler", 7) != 0 || (state_size == 2 && memcmp(state, "ok", 2) == 0))
+        if (collector_size != 7 || memcmp(collector, "sampler", 7) != 0 || instance_size != 4)
                 return 0;
-        INFP_TRY(watch_text(watch, b, W_SOURCE_REASON, row, &watch->problem));
-        return watch_text(watch, b, W_SOURCE_FIX, row, &watch->fix);
+        if (memcmp(instance, "perf", 4) == 0)
+                problem = &watch->problems[INFP_WATCH_CPU];
+        else if (memcmp(instance, "wall", 4) == 0)
+                problem = &watch->problems[INFP_WATCH_WALL];
+        else
+                return 0;
+        *problem = (struct watch_problem){ 0, 0 };
+        if (state_size == 2 && memcmp(state, "ok", 2) == 0)
+                return 0;
+        INFP_TRY(watch_text(watch, b, W_SOURCE_REASON, row, &problem->reason));
+        return watch_text(watch, b, W_SOURCE_FIX, row, &problem->fix);
 }
 
 // clang-format off
@@ -59,7 +71,7 @@ static const struct table tables[WATCH_TABLES] = {
         [WATCH_T_STACKS] = { "stacks", { { "id", INFP_ID64 }, { "parent", INFP_ID64 }, { "frame", INFP_ID64 } }, watch_take_stack, false },
         [WATCH_T_SAMPLES] = { "stack_samples", { { "process", INFP_ID64 }, { "tid", INFP_I64 }, { "thread", INFP_ID64 }, { "stack", INFP_ID64 }, { "weight", INFP_F64 }, { "samples", INFP_I64 }, { "state", INFP_STR }, { "mode", INFP_STR } }, watch_take_sample, true },
         [WATCH_T_SAMPLER] = { "sampler", { { "mode", INFP_STR }, { "rate_hz", INFP_F64 }, { "wanted", INFP_I64 }, { "taken", INFP_I64 }, { "lost", INFP_I64 } }, take_sampler, false },
-        [WATCH_T_SOURCES] = { "sources", { { "collector", INFP_STR }, { "state", INFP_STR }, { "reason", INFP_STR }, { "fix", INFP_STR } }, take_source, false },
+        [WATCH_T_SOURCES] = { "sources", { { "collector", INFP_STR }, { "instance", INFP_STR }, { "state", INFP_STR }, { "reason", INFP_STR }, { "fix", INFP_STR } }, take_source, false },
         [WATCH_T_CPU] = { "cpu", { { "vCpuTimeUserMode", INFP_I64 }, { "vCpuTimeKernelMode", INFP_I64 }, { "vCpuNice", INFP_I64 }, { "vCpuTimeIntSrvc", INFP_I64 }, { "vCpuTimeSoftIntSrvc", INFP_I64 }, { "vCpuIdleTime", INFP_I64 }, { "vCpuTimeIOWait", INFP_I64 }, { "vCpuSteal", INFP_I64 } }, watch_take_cpu, true },
         [WATCH_T_MEM] = { "mem", { { "vMemoryTotal", INFP_I64 }, { "vMemoryFree", INFP_I64 } }, watch_take_mem, true },
         [WATCH_T_TREE] = { "tree", { { "tree_cpu_ns", INFP_I64 }, { "tree_rss_bytes", INFP_I64 }, { "tree_processes", INFP_I64 }, { "tree_threads", INFP_I64 } }, watch_take_tree, true },
@@ -185,8 +197,8 @@ int infp_watch_read(struct infp_watch *watch, struct infp_err *err)
 void infp_watch_sampling(const struct infp_watch *watch, enum infp_watch_mode mode, struct infp_watch_sampling *ret)
 {
         *ret = watch->sampling[mode];
-        ret->problem = watch_string(watch, watch->problem);
-        ret->fix = watch_string(watch, watch->fix);
+        ret->problem = watch_string(watch, watch->problems[mode].reason);
+        ret->fix = watch_string(watch, watch->problems[mode].fix);
 }
 
 uint64_t infp_watch_newest_ns(const struct infp_watch *watch)

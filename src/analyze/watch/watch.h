@@ -22,12 +22,13 @@ struct infp_watch *infp_watch_free(struct infp_watch *watch); /* NULL is fine; r
 int infp_watch_read(struct infp_watch *watch, struct infp_err *err);
 void infp_watch_reset(struct infp_watch *watch); /* "since the start" begins now */
 
-/* Frames of files and of the kernel that the recorder leaves to `finish`. Each is given out once, those of `skip` first ones not. */
+/* Frames of files and of the kernel that the recorder leaves to `finish`. */
 struct infp_watch_frame {
         uint64_t id, address;
         uint8_t kind;
         const char *object, *build_id; /* "": none */
 };
+/* The next one; each is given out once. False: there is none now. */
 bool infp_watch_nameless(struct infp_watch *watch, struct infp_watch_frame *ret);
 /* What was found, outermost function first; n 0: nothing, it keeps the name that it has. */
 struct infp_watch_name {

@@ -65,7 +65,11 @@ static void put_thread(struct infp_json *json, const struct infp_watch_row *row)
 {
         infp_json_member_str(json, "name", row->name);
         infp_json_member_i64(json, "tid", row->tid);
-        infp_json_member_i64(json, "pid", row->pid);
+        infp_json_key(json, "pid");
+        if (row->pid > 0)
+                infp_json_i64(json, row->pid);
+        else
+                infp_json_null(json);
         infp_json_member_str(json, "process", row->process);
         infp_json_member_str(json, "state", row->place);
         infp_json_member_f64(json, "cpu_s", row->total);

@@ -315,6 +315,14 @@ static void put_code(struct making *m, struct infp_top_line *line, const struct 
                 put(m, line, INFP_TOP_DIM, 0, row->place);
 }
 
+static struct human number_of(int64_t n)
+{
+        struct human ret;
+
+        snprintf(ret.text, sizeof(ret.text), "%lld", (long long) n);
+        return ret;
+}
+
 static void put_thread(struct making *m, struct infp_top_line *line, const struct infp_watch_row *row)
 {
         enum { STATE = 26 };
@@ -324,7 +332,7 @@ static void put_thread(struct making *m, struct infp_top_line *line, const struc
         if (has_since(m)) {
                 put(m, line, INFP_TOP_DIM, 0, " ");
                 put_share(m, line, INFP_TOP_DIM, row->since_total, m->view.since_s);
-                putf(m, line, INFP_TOP_PLAIN, " %8lld", (long long) row->pid);
+                putf(m, line, INFP_TOP_PLAIN, " %8s", row->pid > 0 ? number_of(row->pid).text : "-");
         }
         putf(m, line, INFP_TOP_PLAIN, " %8lld  ", (long long) row->tid);
         at = line->used + STATE;
