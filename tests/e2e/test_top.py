@@ -117,7 +117,7 @@ class Terminal:
     def text(self):
         return "\n".join(self.lines())
 
-    def expect(self, pattern, seconds=60):
+    def expect(self, pattern, seconds=120):
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.text(), re.M)):
             assert time.monotonic() < end, f"{pattern!r} is not shown:\n{self.text()}"
@@ -157,17 +157,20 @@ def terminal(infprof):
         one.close()
 
 
-def share(found):
-    return float(found.group(1))
+def samples(text):
+    return int(re.search(r"in ([\d,]+) samples", text)[1].replace(",", ""))
 
 
 def test_functions_lines_threads(terminal, busy, temporary):
-    top = terminal(str(busy.pid))
+    top = terminal("--window", "5m", str(busy.pid), columns=100)
     top.expect(r"^ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+  hot +busy$")
     top.expect(r"^target [\d.]+ cores, .* 2 threads   host \d+ % of \d+ CPUs?, [\d.]+ of [\d.]+ GiB")
-    wait_for(lambda: int(re.search(r"in ([\d,]+) samples", top.text())[1].replace(",", "")) >= 200, "200 samples")
-    # Three of four rounds of the loop; one false alarm in a million: 5 standard deviations of 200 samples.
-    assert 75 - 100 * 5 * (0.75 * 0.25 / 200) ** 0.5 < share(top.expect(r"^ +([\d.]+) .*  hot +busy$")) <= 92
+    # Three of four rounds of the loop; one false alarm in a million: 5 standard deviations of the samples so far.
+    wait_for(lambda: samples(top.text()) >= 60, "60 samples", 150)
+    text = top.text()
+    hot = float(re.search(r"^ +([\d.]+) .*  hot +busy$", text, re.M)[1]) / 100
+    other = sum(float(found) for found in re.findall(r"^ +([\d.]+) .*\[kernel\]$", text, re.M)) / 100
+    assert abs(hot / (1 - other) - 0.75) < 5 * (0.75 * 0.25 / samples(text)) ** 0.5 + 0.02
     top.type("l")
     top.expect(r"busy\.c:9 +hot$")
     top.type("t")
@@ -361,16 +364,30 @@ def test_unknown_terminal_prints_lines(terminal, busy, temporary):
     assert b"nothing is known of the terminal no-such-terminal (TERM)" in top.raw and b"\x1b" not in top.raw
 
 
+def first_object(infprof, *words, condition, **options):
+    """The first object that `top --json` prints for which the condition holds: names and states come as they are found."""
+    process = subprocess.Popen([infprof, "top", "--json", "-n", "120", *map(str, words)], stdout=subprocess.PIPE, text=True, **options)
+    try:
+        return next(one for one in map(json.loads, process.stdout) if condition(one))
+    finally:
+        process.terminate()
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+
+
+def names_of(one):
+    return {row["name"] for row in one["functions"]}
+
+
 def test_lines_and_json(infprof, busy, temporary):
     done = run([infprof, "top", "-b", "-n", "3", "--rows", "5", str(busy.pid)])
     assert done.returncode == 0 and not done.stderr and done.stdout.count("infprof top ") == 3
-    assert re.search(r"^ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+  hot +busy$", done.stdout, re.M)
     assert all(len(line) <= 160 for line in done.stdout.splitlines())
-    done = run([infprof, "top", "--json", "-n", "3", str(busy.pid)])
-    assert done.returncode == 0 and not done.stderr
-    objects = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(objects) == 3
-    last = objects[-1]
+    last = done.stdout.split("infprof top ")[-1]
+    assert len(re.findall(r"^ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+  \S", last, re.M)) <= 5
+    done = run([infprof, "top", "--json", "-n", "2", str(busy.pid)])
+    assert done.returncode == 0 and not done.stderr and len(done.stdout.splitlines()) == 2
+    last = first_object(infprof, busy.pid, condition=lambda one: "hot" in names_of(one))
     hot = next(row for row in last["functions"] if row["name"] == "hot")
     assert hot["kind"] == "native" and 0 < hot["self_s"] <= hot["total_s"] <= last["sampled_s"] + 1e-6
     assert sum(row["self_s"] for row in last["functions"]) <= last["sampled_s"] + 1e-6
@@ -389,8 +406,7 @@ def test_a_run_that_is_recorded(terminal, infprof, run_dir, program, temporary):
         top.type("w")
         top.expect("recorded by another infprof")
         assert top.end() == 0 and recorder.poll() is None
-        done = run([infprof, "top", "-b", "-n", "1", "-r", run_dir])
-        assert done.returncode == 0 and "  hot " in done.stdout
+        assert first_object(infprof, "-r", run_dir, condition=lambda one: "hot" in names_of(one))["problem"] is None
     finally:
         recorder.terminate()
         recorder.wait(timeout=60)
@@ -427,10 +443,10 @@ def test_no_permission(infprof, busy, temporary):
     assert done.returncode == 0
     last = done.stdout.split("infprof top ")[-1]
     assert "perf_event_open" in last and "cap_perfmon" in last.lower().replace("--cap-add perfmon", "cap_perfmon"), last
-    done = run([infprof, "top", "--json", "-n", "3", str(busy.pid)], preexec_fn=refused([PERF_EVENT_OPEN], errno.EPERM))
-    last = json.loads(done.stdout.splitlines()[-1])
+    wanted = {"running", "sleeping in clock_nanosleep"}
+    last = first_object(infprof, busy.pid, condition=lambda one: {row["state"] for row in one["threads"]} >= wanted,
+                        preexec_fn=refused([PERF_EVENT_OPEN], errno.EPERM), stderr=subprocess.DEVNULL)
     assert last["functions"] == [] and last["problem"] and last["fix"]
-    assert {row["state"] for row in last["threads"]} >= {"running", "sleeping in clock_nanosleep"}
 
 
 @pytest.mark.parametrize("words, code, said", [
