@@ -4,6 +4,7 @@
 #include "base/human.h"
 #include "base/text.h"
 #include "view/backtrace/backtrace.h"
+#include "view/flame/words.h"
 #include "view/report/parts.h"
 
 static const char *state_words(char state)
@@ -46,9 +47,15 @@ static void put_place(struct infp_out *out, const struct infp_backtrace_frame *f
 /* Python's functions stand out on a terminal. */
 static void put_frame(struct infp_out *out, uint32_t depth, const struct infp_backtrace_frame *frame)
 {
+        infp_autostr struct infp_str name = { 0 };
+
         infp_report_put(out, "%5u  %-6s  ", depth, infp_backtrace_kind_name(frame->kind));
         infp_report_style(out, frame->kind == INFP_BACKTRACE_PYTHON ? "1" : "0");
-        if (frame->func)
+        if (frame->func && frame->kind == INFP_BACKTRACE_NATIVE) /* without the arguments of templates */
+                infp_flame_short_name(&name, frame->func);
+        if (name.size && !name.failed)
+                infp_report_put(out, "%s", name.data);
+        else if (frame->func)
                 infp_report_put(out, "%s", frame->func);
         else
                 infp_report_put(out, "0x%" PRIx64, frame->address);
