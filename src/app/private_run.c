@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "store/run.h"
 
-enum { DEPTH = 16 };
+enum { DEPTH = 16, PATIENCE_S = 60 };
 
 /* TMPDIR, and a memory file system first or last. */
 static void list_places(bool in_memory, const char *ret[3])
@@ -60,6 +62,19 @@ char *infp_private_remove(char *directory)
         return NULL;
 }
 
+/* A container that shares the place has other numbers for processes; the lock of a run holds across them. */
+static bool is_idle(const char *path, const struct stat *status)
+{
+        struct infp_run *run = NULL;
+        bool is_recorded;
+
+        if (infp_run_open(path, NULL, &run, NULL) < 0) /* none yet, or none any more */
+                return status->st_mtime + PATIENCE_S < time(NULL);
+        is_recorded = infp_run_is_recording(run);
+        infp_run_close(run);
+        return !is_recorded;
+}
+
 /* Of this kind, ours, and its maker is gone. */
 static bool is_left(const char *place, const char *name, const char *what)
 {
@@ -73,7 +88,7 @@ static bool is_left(const char *place, const char *name, const char *what)
         pid = atoi(name + size);
         snprintf(path, sizeof(path), "%s/%s", place, name);
         return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
-               status.st_uid == geteuid() && (status.st_mode & 0777) == 0700;
+               status.st_uid == geteuid() && (status.st_mode & 0777) == 0700 && is_idle(path, &status);
 }
 
 void infp_private_sweep(const char *what)

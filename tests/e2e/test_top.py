@@ -213,6 +213,7 @@ def test_colours(terminal, busy, temporary):
     assert top.end() == 0
 
 
+@pytest.mark.san
 def test_keys(terminal, busy, temporary):
     top = terminal(str(busy.pid))
     top.expect("  hot +busy$")
@@ -379,6 +380,7 @@ def names_of(one):
     return {row["name"] for row in one["functions"]}
 
 
+@pytest.mark.san
 def test_lines_and_json(infprof, busy, temporary):
     done = run([infprof, "top", "-b", "-n", "3", "--rows", "5", str(busy.pid)])
     assert done.returncode == 0 and not done.stderr and done.stdout.count("infprof top ") == 3
