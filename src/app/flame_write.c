@@ -197,6 +197,9 @@ static void say_empty(const struct writing *w, uint64_t samples)
 {
         if (!samples && w->request->flame.filter)
                 infp_notice(w->notices, "flamegraph: no function matches --filter '%.100s'", w->request->flame.filter);
+        else if (!samples && w->request->flame.part == INFP_PROFILE_PYTHON)
+                infp_notice(w->notices,
+                            "flamegraph: no stack has Python functions; `infprof report functions` says why");
 }
 
 static void say_cuts(const struct writing *w, const struct infp_flame *flame)
@@ -240,6 +243,7 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
                                                      .mode = o->mode,
                                                      .all_modes = o->by == INFP_FLAME_BY_MODE,
                                                      .filter = o->filter,
+                                                     .part = o->part,
                                                      .no_inlined = o->no_inlined,
                                                      .process = o->process,
                                                      .keeps_times = w->request->format != INFP_FLAME_PPROF };

@@ -5,6 +5,7 @@
   bench_sampler.py own         own CPU at 1,000 Hz, symbols included; us and bytes a sample, as segments and Parquet;
                                of --wall with 4,000 threads
   bench_sampler.py torch       on PyTorch (Debian's python3-torch): own CPU, memory, time until sampling, share of whole stacks
+  bench_sampler.py python      Python frames at 1,000 Hz: a program's CPU over bare-IP sampling, plain and 200 frames deep; own CPU
   bench_sampler.py peers       perf and py-spy --native beside us, in one run, on ../shared/truth's programs
   bench_sampler.py unwind      stacks equal to elfutils': torch, the demo's llama-server
   bench_sampler.py go          a Go program against its own pprof
@@ -34,6 +35,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 TRUTH = TOP.parent / "shared" / "truth"
 TABLES = ("stack_samples", "stacks", "frames", "symbols", "mappings", "threads", "sampler")
+DEEP = """
+import json, time
+def work(n):
+    x = 0
+    for i in range(n):
+        x = (x * 5 + 1) & 0xFFFF
+def down(n, units):
+    return down(n - 1, units) if n else [work(600) for _ in range(units)]
+down(200, UNITS)
+print(json.dumps({"program": "deep", "cpu_s": time.process_time()}))
+"""
 TORCH = """
 import os, sys, time
 import torch
@@ -140,6 +152,40 @@ def cost(work, options):
     print(f"1,000 Hz: bare IP {said(ip)}, infprof {said(ours)} of the program's CPU alone")
     work.figures.update(ip_1000=ip[0], infprof_1000=ours[0])
     work.budget("cost_1000_over_ip", over[0], 1.01, f"1,000 Hz: infprof over bare IP {said(over)}")
+
+
+def over_ip(work, options, name, program, limit):
+    """CPU of a Python program at 1,000 Hz with its frames, and without, over bare-IP sampling."""
+    sample_ip = work.tool(options.tools, "bench/sample_ip")
+    runs = {"ip": [], "frames": [], "off": []}
+    for i in range(20 if not options.quick else 3):
+        words = {"ip": [sample_ip, 1000, *program],
+                 "frames": [*record_words(work, 1000, work.output(), "--no-finish"), "--", *program],
+                 "off": [*record_words(work, 1000, work.output(), "--no-finish", "--python=off"), "--", *program]}
+        names = list(words)
+        for one in names[i % 3:] + names[:i % 3]:
+            runs[one].append(cpu_of(words[one]))
+    frames, off = (centre([b / a for a, b in zip(runs["ip"], runs[one])]) for one in ("frames", "off"))
+    work.figures[f"{name}_off_over_ip"] = off[0]
+    work.budget(f"{name}_over_ip", frames[0], limit, f"{name}: 1,000 Hz with Python frames over bare IP {said(frames)}, without {said(off)}")
+
+
+def python(work, options):
+    seconds = 1 if not options.quick else 0.3
+    words = ["/usr/bin/python3", TRUTH / "busy_split.py", "-s"]
+    over_ip(work, options, "python", [*words, seconds], 1.015)
+    over_ip(work, options, "python_deep", [words[0], "-c", DEEP.replace("UNITS", str(int(30000 * seconds)))], 1.03)
+    with subprocess.Popen([*map(str, words), "1000", "-m", "recursion"], stdout=subprocess.DEVNULL) as target:
+        try:
+            time.sleep(1)
+            output, _, _ = own_figures(work, "python_frames", target.pid, 20 if not options.quick else 4)
+        finally:
+            target.kill()
+    last = rows_of(work, output, "SELECT max(python_merged) AS merged, max(python_unmerged) AS unmerged, max(python_torn) AS torn, "
+                                 "max(python_missed) AS missed FROM sampler WHERE mode = 'cpu'")[0]
+    print(f"python_frames: stacks {last}")
+    bad = (last["unmerged"] + last["torn"] + last["missed"]) / max(1, sum(last.values()))
+    work.budget("python_unmerged", 100 * bad, 0.1, f"python_frames: {100 * bad:.3f} % of Python's stacks without their frames")
 
 
 def tree_cpu_after(process):
@@ -456,7 +502,7 @@ def harm(work, options):
         work.broken.append(f"attached {rounds} times: the target was not left alone")
 
 
-VERBS = {"cost": cost, "own": own, "torch": torch, "peers": peers, "unwind": unwind, "go": go, "harm": harm}
+VERBS = {"cost": cost, "own": own, "torch": torch, "python": python, "peers": peers, "unwind": unwind, "go": go, "harm": harm}
 
 
 def main():

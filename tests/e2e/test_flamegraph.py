@@ -464,7 +464,7 @@ def test_a_terminal_gets_a_file(infprof, known):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--svg", "--html"], "one format at a time"), (["--pprof", "--json"], "--json is the table"), (["--by", "colour"], "--by colour"),
+    (["--svg", "--html"], "one format at a time"), (["--python-only", "--native-only"], "not both"), (["--pprof", "--json"], "--json is the table"), (["--by", "colour"], "--by colour"),
     (["--colors", "pink"], "--colors pink"), (["--folded", "--title", "x"], "--title is for --html and --svg"), (["--pprof", "--reverse"], "--reverse is for"),
     (["--chrome", "--by", "thread"], "--by is not for --chrome"), (["--speedscope", "--by", "line"], "--by is not for --speedscope"),
     (["--folded", "--diff", "x"], "--diff is for"), (["--top=0"], "--top=0"), (["--min-width-percent", "200"], "--min-width-percent 200"),

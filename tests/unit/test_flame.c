@@ -218,6 +218,50 @@ static void test_filter(void **state)
         sample_free(s);
 }
 
+/* main calls Python's serve, that calls matmul, that calls Python's hook. */
+static void test_parts(void **state)
+{
+        static const struct {
+                const char *name;
+                enum infp_frame_kind kind;
+        } calls[] = { { "main", INFP_FRAME_NATIVE },
+                      { "serve", INFP_FRAME_PYTHON },
+                      { "matmul", INFP_FRAME_NATIVE },
+                      { "hook", INFP_FRAME_PYTHON } };
+        struct sample_run *s = stack_begin();
+        struct stack_sample is = { .t_ns = 2 * S, .tid = 42, .mode = "cpu", .weight = 0.01 };
+        struct infp_flame f;
+
+        (void) state;
+        is.process = put_process(s, 42, "server");
+        is.thread = put_thread(s, is.process, 42, "server");
+        for (unsigned i = 0; i < 4; i++) {
+                const uint64_t frame = put_frame(s, calls[i].kind, "/srv/it", i + 1, false);
+
+                put_symbol(s, frame, 0, calls[i].name, "/srv/it", 1, 1, "python");
+                is.stack = put_stack(s, is.stack, frame);
+                put_samples(s, &is, i + 1);
+        }
+        sample_end(s);
+        expect(s, &(const struct infp_flame_options){ 0 },
+               "main 10 1\n"
+               " serve 9 2\n"
+               "  matmul 7 3\n"
+               "   hook 4 4\n");
+        expect(s, &(const struct infp_flame_options){ .part = INFP_PROFILE_PYTHON },
+               "serve 9 5\n"
+               " hook 4 4\n");
+        expect(s, &(const struct infp_flame_options){ .part = INFP_PROFILE_NATIVE },
+               "main 10 3\n"
+               " matmul 7 7\n");
+        sample_check(s, infp_flame_read(s->run, &(const struct infp_flame_options){ .part = INFP_PROFILE_PYTHON }, &f,
+                                        &s->err));
+        assert_int_equal(f.samples, 9); /* one had no Python */
+        assert_int_equal(f.all_samples, 10);
+        infp_flame_done(&f);
+        sample_free(s);
+}
+
 static void test_modes(void **state)
 {
         struct sample_run *s = known();
@@ -529,13 +573,21 @@ static void test_threads_that_wait_are_folded(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_tree),     cmocka_unit_test(test_by),
-                cmocka_unit_test(test_reverse),  cmocka_unit_test(test_filter),
-                cmocka_unit_test(test_modes),    cmocka_unit_test(test_moments),
-                cmocka_unit_test(test_diff),     cmocka_unit_test(test_symbolized_later),
-                cmocka_unit_test(test_hostile),  cmocka_unit_test(test_deep),
-                cmocka_unit_test(test_interval), cmocka_unit_test(test_top),
-                cmocka_unit_test(test_sampling), cmocka_unit_test(test_threads_that_wait_are_folded),
+                cmocka_unit_test(test_tree),
+                cmocka_unit_test(test_by),
+                cmocka_unit_test(test_reverse),
+                cmocka_unit_test(test_filter),
+                cmocka_unit_test(test_parts),
+                cmocka_unit_test(test_modes),
+                cmocka_unit_test(test_moments),
+                cmocka_unit_test(test_diff),
+                cmocka_unit_test(test_symbolized_later),
+                cmocka_unit_test(test_hostile),
+                cmocka_unit_test(test_deep),
+                cmocka_unit_test(test_interval),
+                cmocka_unit_test(test_top),
+                cmocka_unit_test(test_sampling),
+                cmocka_unit_test(test_threads_that_wait_are_folded),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Samples whose stack has a function that an expression matches. */
+/* Samples whose stack has a function that an expression matches; and parts of stacks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,5 +88,31 @@ int infp_profile_filter(struct infp_profile *s, const char *filter, struct infp_
         if (!matches)
                 return infp_profile_no_memory(err);
         keep(s, matches, new);
+        return 0;
+}
+
+/* The nearest node from `node` outwards that is left, by callers that were done before. */
+static uint32_t left_of(const struct infp_profile *s, uint32_t node, const bool *is_left)
+{
+        return node == INFP_PROFILE_NONE || is_left[node] ? node : s->nodes[node].parent;
+}
+
+int infp_profile_take_part(struct infp_profile *s, enum infp_profile_part part, struct infp_err *err)
+{
+        infp_autofree bool *is_left = calloc((size_t) s->n_nodes + 1, sizeof(*is_left));
+        infp_autofree uint32_t *new = calloc((size_t) s->n_sums + 1, sizeof(*new));
+
+        if (!is_left || !new)
+                return infp_profile_no_memory(err);
+        for (uint32_t i = 0; i < s->n_nodes; i++) { /* callers come first */
+                struct infp_profile_node *node = &s->nodes[i];
+
+                is_left[i] = (s->frames[node->frame].kind == INFP_FRAME_PYTHON) == (part == INFP_PROFILE_PYTHON);
+                node->parent = left_of(s, node->parent, is_left);
+                node->depth = node->parent == INFP_PROFILE_NONE ? 0 : (uint16_t) (s->nodes[node->parent].depth + 1);
+        }
+        for (uint32_t i = 0; i < s->n_sums; i++)
+                s->sums[i].node = left_of(s, s->sums[i].node, is_left);
+        keep(s, is_left, new);
         return 0;
 }

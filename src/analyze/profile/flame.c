@@ -314,6 +314,7 @@ int infp_flame_read(struct infp_run *run, const struct infp_flame_options *optio
                 .mode = options->mode,
                 .all_modes = options->by == INFP_FLAME_BY_MODE,
                 .filter = options->filter,
+                .part = options->part,
                 .no_inlined = options->no_inlined,
                 .process = options->process,
                 .n_buckets = options->n_buckets,

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze/profile/profile.h"
 #include "base/err.h"
 #include "model/stack_tables.h"
 #include "store/run.h"
@@ -32,6 +33,7 @@ struct infp_flame_options {
                 mode; /* NULL: cpu when there are such samples, else the only one; several and none is cpu: -EINVAL that names them */
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
         enum infp_flame_by by;
+        enum infp_profile_part part;
         bool reverse;    /* leaf first: who calls it */
         bool no_inlined; /* compiled functions alone */
         /* Mode wall, without moments: threads that waited at least 95 % of the time are only in infp_flame.folded, in no node

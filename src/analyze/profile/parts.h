@@ -52,7 +52,9 @@ int infp_profile_no_memory(struct infp_err *err);
 
 /* Whether any frame of a stack has a property, by node; the caller frees. NULL: no memory. */
 bool *infp_profile_spread(const struct infp_profile *profile, const bool *of_frame);
-int infp_profile_filter(struct infp_profile *profile, const char *filter, struct infp_err *err); /* filter.c */
+/* filter.c */
+int infp_profile_filter(struct infp_profile *profile, const char *filter, struct infp_err *err);
+int infp_profile_take_part(struct infp_profile *profile, enum infp_profile_part part, struct infp_err *err);
 
 int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_err *err); /* read.c */
 int infp_profile_read_modes(struct infp_profile_reader *reader, struct infp_err *err);   /* modes.c */

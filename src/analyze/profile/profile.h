@@ -83,11 +83,15 @@ struct infp_profile_moment {
         double weight;
 };
 
+/* Which frames are left: time of the others is their callers' own. A stack without any is left out, as by a filter. */
+enum infp_profile_part { INFP_PROFILE_WHOLE, INFP_PROFILE_PYTHON, INFP_PROFILE_NATIVE };
+
 struct infp_profile_options {
         uint64_t t0, t1;    /* t1 0: no end */
         const char *mode;   /* as infp_flame_options */
         bool all_modes;     /* every mode that has the unit of the chosen one; without cpu: of the first in seconds */
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
+        enum infp_profile_part part;
         bool no_inlined;    /* frames have level 0 alone */
         int64_t process;    /* pid; 0: all */
         bool keeps_times;   /* each sample, in order of time */
