@@ -120,7 +120,9 @@ static int read_python(const struct infp_arguments *arguments, struct infp_sampl
         for (unsigned way = 0; text && way < INFP_PYTHON_WAYS; way++)
                 if (strcmp(text, infp_python_way_name((enum infp_python_way) way)) == 0) {
                         ret->python = (enum infp_python_way) way;
-                        return ret->cpu_hz > 0 ? 0 : infp_fail(err, -EINVAL, "--python needs --cpu");
+                        return ret->cpu_hz > 0 || ret->off_cpu
+                                       ? 0
+                                       : infp_fail(err, -EINVAL, "--python needs --cpu or --off-cpu");
                 }
         return text ? infp_fail(err, -EINVAL, "--python %s: auto, outside, inside or off", text) : 0;
 }
@@ -162,7 +164,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", NULL, "measure how long threads are off the CPU, by stack", false },
-        { 0, "python", "WAY", "read Python frames of on-CPU stacks: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
+        { 0, "python", "WAY", "read Python frames of --cpu and --off-cpu: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
         { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },
         INFP_SOURCE_OPTIONS,

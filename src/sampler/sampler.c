@@ -31,6 +31,7 @@ struct infp_sampler {
         struct infp_mode_context context;
         struct infp_perf *perf;       /* NULL: not allowed, or nobody wants it */
         struct infp_pythons *pythons; /* NULL: Python frames are not read */
+        bool is_python_loading;
         struct infp_python_names names;
         struct infp_inside *inside; /* NULL: no sampler was preloaded */
         uint64_t inside_due_ns;
@@ -149,7 +150,11 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
                         counts.own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns +
                                              pythons.counts.own_cpu_ns;
                 infp_sampler_put_row(sampler->emit, own->mode->mode, &stacks.modes[own->mode->mode], &counts,
-                                     pythons.method && own->mode->mode == INFP_STACK_CPU ? &pythons : NULL, now_ns);
+                                     pythons.method && (own->mode->mode == INFP_STACK_CPU ||
+                                                        (sampler->pythons && own->mode->mode == INFP_STACK_OFF_CPU))
+                                             ? &pythons
+                                             : NULL,
+                                     now_ns);
         }
 }
 
@@ -170,16 +175,21 @@ enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
 static void on_sample(void *context, const struct infp_perf_sample *sample)
 {
         struct infp_sampler *sampler = context;
+        const struct infp_perf_sample *const plain = sample;
+        /* Without --cpu the clock is there for --wall alone. */
+        const bool is_ours = sample->is_switch || sampler->options.cpu_hz > 0;
+        struct infp_perf_sample with_python;
 
-        if (sample->is_switch || (sampler->options.cpu_hz > 0 && /* else the clock is there for --wall alone */
-                                  !(sampler->inside && infp_inside_replaces(sampler->inside, sample->pid))))
+        if (sampler->pythons && is_ours)
+                sample = infp_pythons_sample(sampler->pythons, sample, &with_python);
+        if (sample->is_switch || (is_ours && !(sampler->inside && infp_inside_replaces(sampler->inside, sample->pid))))
                 sampler->stacks_handler.sample(sampler->stacks_handler.context, sample);
         EACH_MODE(sampler, own)
         {
                 if (sample->is_switch && own->mode->moved)
                         own->mode->moved(own->state, sample);
                 if (!sample->is_switch && own->mode->sample)
-                        own->mode->sample(own->state, sample);
+                        own->mode->sample(own->state, plain); /* --wall has no Python frames of threads that wait */
         }
 }
 
@@ -243,9 +253,7 @@ static void open_modes(struct infp_sampler *sampler)
                         sampler->modes[n++] = own;
                         continue;
                 }
-                sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-                infp_emit_source(sampler->emit, NULL, -1, infp_stack_mode_name(own.mode->mode), infp_source_state_of(r),
-                                 err.text, NULL);
+                source(sampler, infp_stack_mode_name(own.mode->mode), infp_source_state_of(r), err.text, NULL);
                 if (sampler->perf || r == -ENOTSUP) /* that perf is refused was said */
                         say(sampler, "%s", err.text);
                 if (own.mode->close)
@@ -273,12 +281,71 @@ static void attach(struct infp_sampler *sampler, const pid_t *roots, size_t n_ro
                 r = infp_perf_attach(sampler->perf, pids, n, &err);
         }
         if (r < 0 && r != -EMFILE && r != -ENFILE && r != -ETIME) { /* of skipped threads the counts tell */
-                sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-                infp_emit_source(sampler->emit, NULL, -1, "perf", infp_source_state_of(r), err.text, NULL);
+                source(sampler, "perf", infp_source_state_of(r), err.text, NULL);
                 say(sampler, "%s", err.text);
         }
         for (size_t i = 0; i < n; i++)
                 infp_stacks_seed(sampler->stacks, pids[i]);
+}
+
+/* ---- Python frames ---- */
+
+static void python_problem(void *context, int r, const char *text)
+{
+        struct infp_sampler *sampler = context;
+
+        source(sampler, "interpreter", r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), text, NULL);
+        say(sampler, "%s", text);
+}
+
+static void begin_python(struct infp_sampler *sampler)
+{
+        const struct infp_sampler_options *own = &sampler->options;
+        struct infp_pythons_options options = {
+                .root_fd = own->env->root_fd,
+                .wake_fd = sampler->context.wake_fd,
+                .names = &sampler->names,
+                .problem = python_problem,
+                .context = sampler,
+        };
+
+        if (sampler->inside)
+                source(sampler, "python", INFP_OK, NULL, NULL);
+        if (!sampler->perf || sampler->inside || (own->cpu_hz <= 0 && !own->off_cpu) ||
+            own->python == INFP_PYTHON_OFF || own->python == INFP_PYTHON_INSIDE)
+                return;
+        options.samples = infp_perf_rings(sampler->perf) *
+                          (infp_perf_ring_bytes(sampler->perf) / (infp_perf_stack_bytes(sampler->perf) + 1));
+        if (infp_pythons_new(&options, &sampler->pythons, NULL) < 0)
+                return;
+        sampler->stacks_handler = infp_pythons_handler(sampler->pythons, &sampler->stacks_handler);
+        sampler->is_python_loading = true;
+}
+
+/* Where it is not allowed, stacks have native frames alone. What a target starts before it is there stays native, too: events inherit
+ * the program. A command is not started before. */
+static void take_python(struct infp_sampler *sampler, bool is_waiting)
+{
+        struct infp_err err = { "" };
+        const char *fix;
+        int r;
+
+        if (!sampler->is_python_loading)
+                return;
+        r = infp_pythons_program(sampler->pythons, is_waiting, &fix, &err);
+        if (r == -EAGAIN)
+                return;
+        sampler->is_python_loading = false;
+        if (r >= 0) {
+                infp_perf_set_program(sampler->perf, r);
+                source(sampler, "python", INFP_OK, NULL, NULL);
+                return;
+        }
+        source(sampler, "python", r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), err.text, fix);
+        if (sampler->options.python == INFP_PYTHON_OUTSIDE)
+                say(sampler, "%s%s%s%s", err.text, fix ? " (" : "", fix ? fix : "", fix ? " would help)" : "");
+        sampler->stacks_handler = infp_stacks_handler(sampler->stacks);
+        sampler->pythons = infp_pythons_free(sampler->pythons);
 }
 
 /* What the recorder's thread asks for. Returns true when the end was asked for. */
@@ -300,13 +367,13 @@ static bool take_requests(struct infp_sampler *sampler)
         pthread_mutex_unlock(&sampler->lock);
         if (has_roots)
                 attach(sampler, roots, n_roots);
+        take_python(sampler, launch_pid);
         if (!launch_pid)
                 return is_stopping;
         if (sampler->perf)
                 r = infp_perf_launch(sampler->perf, launch_pid, &err);
         if (r < 0) {
-                sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-                infp_emit_source(sampler->emit, NULL, -1, "perf", infp_source_state_of(r), err.text, NULL);
+                source(sampler, "perf", infp_source_state_of(r), err.text, NULL);
                 say(sampler, "%s", err.text);
         }
         pthread_mutex_lock(&sampler->lock);
@@ -322,8 +389,7 @@ static void attach_machine(struct infp_sampler *sampler)
 
         if (!sampler->perf || infp_perf_attach_machine(sampler->perf, &err) >= 0)
                 return;
-        sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        infp_emit_source(sampler->emit, NULL, -1, "perf", INFP_DENIED, err.text, "setcap cap_perfmon+ep infprof");
+        source(sampler, "perf", INFP_DENIED, err.text, "setcap cap_perfmon+ep infprof");
         say(sampler, "%s", err.text);
 }
 
@@ -363,51 +429,6 @@ static void turn(struct infp_sampler *sampler)
         sampler->row_ns += row_ns;
         if (sampler->row_ns <= now)
                 sampler->row_ns = now + row_ns;
-}
-
-/* ---- Python frames ---- */
-
-static void python_problem(void *context, int r, const char *text)
-{
-        struct infp_sampler *sampler = context;
-
-        source(sampler, "interpreter", r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), text, NULL);
-        say(sampler, "%s", text);
-}
-
-/* Where that is not allowed, stacks have native frames alone. */
-static void open_python(struct infp_sampler *sampler)
-{
-        struct infp_pythons_options options = {
-                .root_fd = sampler->options.env->root_fd,
-                .wake_fd = sampler->context.wake_fd,
-                .names = &sampler->names,
-                .problem = python_problem,
-                .context = sampler,
-        };
-        struct infp_err err = { "" };
-        const char *fix;
-        int r;
-
-        if (sampler->inside)
-                source(sampler, "python", INFP_OK, NULL, NULL);
-        if (!sampler->perf || sampler->inside || sampler->options.cpu_hz <= 0 ||
-            sampler->options.python == INFP_PYTHON_OFF || sampler->options.python == INFP_PYTHON_INSIDE)
-                return;
-        options.samples = infp_perf_rings(sampler->perf) *
-                          (infp_perf_ring_bytes(sampler->perf) / (infp_perf_stack_bytes(sampler->perf) + 1));
-        r = infp_pythons_new(&options, &sampler->pythons, &fix, &err);
-        source(sampler, "python",
-               r == 0          ? INFP_OK
-               : r == -ENOTSUP ? INFP_ABSENT
-                               : infp_source_state_of(r),
-               r < 0 ? err.text : NULL, r < 0 ? fix : NULL);
-        if (r < 0 && sampler->options.python == INFP_PYTHON_OUTSIDE)
-                say(sampler, "%s%s%s%s", err.text, fix ? " (" : "", fix ? fix : "", fix ? " would help)" : "");
-        if (r < 0)
-                return;
-        sampler->stacks_handler = infp_pythons_handler(sampler->pythons, &sampler->stacks_handler);
-        infp_perf_set_program(sampler->perf, infp_pythons_program(sampler->pythons));
 }
 
 /* Until a ring has something, somebody has, or it is time. */
@@ -466,10 +487,10 @@ static void *read_events(void *context)
         };
         infp_explain_perf(&sampler->explain, sampler->perf, sampler->options.stack_bytes, &sampler->perf_err,
                           sampler->perf_fix);
+        begin_python(sampler);
         open_modes(sampler);
         if (infp_target_mode(sampler->options.env->target) == INFP_MODE_HOST)
                 attach_machine(sampler);
-        open_python(sampler); /* before what a target's threads begin inherits events */
         sampler->row_ns = infp_clock_ns(CLOCK_MONOTONIC) + row_ns;
         while (!take_requests(sampler)) {
                 wait_for_news(sampler);

@@ -216,10 +216,10 @@ def test_forked_workers(sample, tmp_path):
     found.check_merged()
 
 
-def query_stacks(found):
+def query_stacks(found, mode="cpu"):
     """(pid, names root first) of each sample."""
     infprof = os.environ.get("INFPROF", str(TOP / "build" / "infprof"))
-    rows = query(infprof, found.run.path, "select pId as pid, stack_text from samples_named where mode = 'cpu'")
+    rows = query(infprof, found.run.path, f"select pId as pid, stack_text from samples_named where mode = '{mode}'")
     return [(row["pid"], (row["stack_text"] or "").split(";")) for row in rows]
 
 
@@ -262,6 +262,22 @@ def test_pid_namespaces(infprof, sample, spin, run_dir, who):
     found.check_merged()
 
 
+def test_waits(sample, tmp_path):
+    """--off-cpu: which line waits for what, in a thread and in the first one."""
+    program = tmp_path / "waits.py"
+    program.write_text("import queue, threading, time\nitems = queue.Queue()\n"
+                       "def worker():\n    while items.get() is not None: time.sleep(0.002)\n"
+                       "def feed():\n    for i in range(200): items.put(i); time.sleep(0.004)\n    items.put(None)\n"
+                       "thread = threading.Thread(target=worker)\nthread.start()\nfeed()\nthread.join()\n")
+    found = sample([*PYTHONS[ONE][0], program], "--off-cpu")
+    last = [row for row in found.run.table("sampler") if row["mode"] == "off-cpu"][-1]
+    assert last["python_merged"] > 400 and last["python_unmerged"] + last["python_torn"] <= 0.005 * last["python_merged"] + 4, last
+    rows = query_stacks(found, "off-cpu")
+    waits = collections.Counter(tuple(name.split(".")[-1] for name in names if name.split(".")[-1] in ("feed", "worker", "get", "wait"))
+                                for _, names in rows)
+    assert waits["feed",] >= 190 and waits["worker",] >= 190 and waits["worker", "get", "wait"] >= 50, waits
+
+
 def test_deep_recursion_says_that_it_was_cut(sample, tmp_path):
     """More Python frames than are read: the innermost are there, and the stack is marked."""
     program = tmp_path / "deep.py"
@@ -285,7 +301,7 @@ def test_off(infprof, record, spin):
 
 @pytest.mark.parametrize("words, says", [
     (["--cpu", "--python=maybe"], "--python maybe: auto, outside, inside or off"),
-    (["--python=outside"], "--python needs --cpu"),
+    (["--python=outside"], "--python needs --cpu or --off-cpu"),
 ])
 def test_wrong_words(record, words, says):
     done = record(*words, command=["true"])

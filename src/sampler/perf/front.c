@@ -414,10 +414,9 @@ static int new_group(struct infp_perf *perf, unsigned *ret)
         return 0;
 }
 
-static void run_program(const struct infp_perf *perf, int fd, enum perf_kind kind)
+static void run_program(const struct infp_perf *perf, int fd)
 {
-        if (fd >= 0 && kind == PERF_KIND_CLOCK && perf->program_fd >= 0 &&
-            ioctl(fd, PERF_EVENT_IOC_SET_BPF, perf->program_fd) < 0)
+        if (fd >= 0 && perf->program_fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_BPF, perf->program_fd) < 0)
                 infp_debug("perf: an event takes no BPF program: %s", strerror(errno));
 }
 
@@ -431,7 +430,7 @@ static int open_one(const struct infp_perf *perf, pid_t pid, const struct perf_c
         attr.disabled = attr.enable_on_exec = on_exec;
         attr.inherit = pid != -1;
         fd = open_event(&attr, pid, cpu->number, cpu->fd[kind]);
-        run_program(perf, fd, kind);
+        run_program(perf, fd);
         if (fd < 0 || !infp_fd_is_scarce(fd))
                 return fd;
         infp_close(fd);
@@ -651,7 +650,7 @@ void infp_perf_set_program(struct infp_perf *perf, int fd)
         perf->program_fd = fd;
         for (unsigned i = 0; i < perf->n_groups * perf->per_group; i++)
                 if (perf->groups[i / perf->per_group].tid)
-                        run_program(perf, perf->fds[i].fd, (enum perf_kind)(i % perf->n_kinds));
+                        run_program(perf, perf->fds[i].fd);
 }
 
 int infp_perf_launch(struct infp_perf *perf, pid_t pid, struct infp_err *err)

@@ -47,7 +47,7 @@ struct infp_perf_may infp_perf_may(const struct infp_perf *perf);
 uint32_t infp_perf_ring_bytes(const struct infp_perf *perf);
 uint32_t infp_perf_stack_bytes(const struct infp_perf *perf); /* less than asked for where rings are small */
 
-/* Events of the clock run this BPF program from now on: those that are open, those that are opened later, and what inherits from them
+/* Events run this BPF program from now on at each sample: those that are open, those that are opened later, and what inherits from them
  * later. The descriptor is borrowed until infp_perf_free. */
 void infp_perf_set_program(struct infp_perf *perf, int fd);
 

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -22,6 +23,25 @@ struct infp_python_moment {
         const uint64_t *ids;                    /* of the named frames; 0: no memory, or a shim */
         enum infp_python_end end;
 };
+
+/* A copy, whose frames lie in `data`, of infp_python_moment_bytes. from may be NULL: there is none, returned as NULL. */
+static inline size_t infp_python_moment_bytes(const struct infp_python_moment *from)
+{
+        return from ? from->n * (sizeof(from->frames[0]) + sizeof(from->ids[0])) : 0;
+}
+static inline const struct infp_python_moment *infp_python_moment_copy(const struct infp_python_moment *from,
+                                                                       void *data, struct infp_python_moment *ret)
+{
+        if (!from)
+                return NULL;
+        *ret = *from;
+        if (from->n) {
+                ret->frames = memcpy(data, from->frames, from->n * sizeof(from->frames[0]));
+                ret->ids = memcpy((char *) data + from->n * sizeof(from->frames[0]), from->ids,
+                                  from->n * sizeof(from->ids[0]));
+        }
+        return ret;
+}
 
 /* A moment of a thread. Everything is borrowed for the call. */
 struct infp_perf_sample {

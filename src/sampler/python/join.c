@@ -12,6 +12,8 @@ struct waiting {
 /* Between record and sample, each of which may have the earlier time (Linux 6.3 stamps the sample first): microseconds, unless a virtual
  * machine loses its CPU between the two. */
 static const uint64_t longest_ns = 5 * INFP_NS_PER_MS;
+/* A thread may switch as often as this, always at one place of the kernel. */
+static const uint64_t switch_ns = 50 * 1000;
 
 int infp_python_join_init(struct infp_python_join *join, uint32_t bytes)
 {
@@ -65,7 +67,8 @@ static uint64_t distance(uint64_t a, uint64_t b)
 const struct infp_frames_record *infp_python_join_take(struct infp_python_join *join,
                                                        const struct infp_perf_sample *sample)
 {
-        const uint64_t address = address_of(sample), half_period_ns = sample->period / 2;
+        const uint64_t address = address_of(sample),
+                       half_period_ns = sample->is_switch ? switch_ns : sample->period / 2;
         uint64_t nearest_ns = (half_period_ns < longest_ns ? half_period_ns : longest_ns) + 1;
         struct waiting *at, *found = NULL;
 

@@ -1,13 +1,17 @@
 #include "sampler/python/python.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/debug.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "sampler/python/bpf.h"
 #include "sampler/python/codes.h"
@@ -57,7 +61,18 @@ struct process {
 
 struct infp_pythons {
         struct infp_pythons_options options;
-        struct infp_bpf *bpf;
+        struct infp_bpf *bpf; /* NULL: not loaded */
+        struct {
+                pthread_t thread;
+                bool has_thread;
+                atomic_bool is_done; /* then the rest is there */
+                uint32_t ring_bytes;
+                struct infp_bpf *bpf;
+                int r;
+                const char *fix;
+                struct infp_err err;
+                uint64_t cpu_ns;
+        } load;
         struct infp_python_finder *finder;
         struct infp_python_codes *codes;
         struct infp_python_join join;
@@ -92,7 +107,8 @@ static void leave(struct infp_pythons *pythons, struct process *process)
 {
         if (!process->interpreter)
                 return;
-        infp_bpf_drop(pythons->bpf, process->pid);
+        if (pythons->bpf)
+                infp_bpf_drop(pythons->bpf, process->pid);
         if (--process->interpreter->n_refs == 0)
                 process->interpreter->unused_ns = infp_clock_ns(CLOCK_MONOTONIC);
         process->interpreter = NULL;
@@ -129,7 +145,7 @@ static void ask(struct infp_pythons *pythons, struct process *process)
 
 static void run(struct infp_pythons *pythons, struct process *process, struct interpreter *interpreter)
 {
-        const int r = infp_bpf_put(pythons->bpf, process->pid, &interpreter->frames);
+        const int r = pythons->bpf ? infp_bpf_put(pythons->bpf, process->pid, &interpreter->frames) : 0;
 
         process->state = KNOWN;
         if (r < 0) {
@@ -286,7 +302,8 @@ static void put(void *context, const struct infp_frames_record *record)
 
 void infp_pythons_drain(struct infp_pythons *pythons)
 {
-        infp_bpf_drain(pythons->bpf, put, pythons);
+        if (pythons->bpf)
+                infp_bpf_drain(pythons->bpf, put, pythons);
 }
 
 /* The record of the same interrupt. It may have come since the last drain. */
@@ -331,7 +348,7 @@ static const struct infp_python_moment *moment_of(struct infp_pythons *pythons, 
                 if (process)
                         ask(pythons, process);
         }
-        if (!process || !process->interpreter)
+        if (!process || !process->interpreter || !pythons->bpf)
                 return NULL;
         if (process->ended_ns)
                 process->ended_ns = sample->t_ns;
@@ -351,20 +368,22 @@ static const struct infp_python_moment *moment_of(struct infp_pythons *pythons, 
         return &pythons->moment;
 }
 
+const struct infp_perf_sample *infp_pythons_sample(struct infp_pythons *pythons, const struct infp_perf_sample *sample,
+                                                   struct infp_perf_sample *ret)
+{
+        const struct infp_python_moment *moment = moment_of(pythons, sample);
+
+        if (!moment)
+                return sample;
+        *ret = *sample;
+        ret->python = moment;
+        return ret;
+}
+
 static void on_sample(void *context, const struct infp_perf_sample *sample)
 {
-        struct infp_pythons *pythons = context;
-        struct infp_perf_sample own;
+        const struct infp_pythons *pythons = context;
 
-        if (!sample->is_switch) {
-                const struct infp_python_moment *moment = moment_of(pythons, sample);
-
-                if (moment) {
-                        own = *sample;
-                        own.python = moment;
-                        sample = &own;
-                }
-        }
         pythons->next.sample(pythons->next.context, sample);
 }
 
@@ -392,26 +411,47 @@ static uint32_t ring_bytes(uint32_t samples)
         return bytes;
 }
 
-int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pythons **ret, const char **ret_fix,
-                     struct infp_err *err)
+static void *load(void *context)
+{
+        struct infp_pythons *pythons = context;
+        const uint64_t one = 1;
+
+        pythons->load.r =
+                infp_bpf_open(pythons->load.ring_bytes, &pythons->load.bpf, &pythons->load.fix, &pythons->load.err);
+        pythons->load.cpu_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        atomic_store(&pythons->load.is_done, true);
+        (void) !write(pythons->options.wake_fd, &one, sizeof(one));
+        return NULL;
+}
+
+static void join_loader(struct infp_pythons *pythons)
+{
+        if (pythons->load.has_thread)
+                pthread_join(pythons->load.thread, NULL);
+        pythons->load.has_thread = false;
+}
+
+int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pythons **ret, struct infp_err *err)
 {
         struct infp_pythons *pythons = calloc(1, sizeof(*pythons));
-        const uint32_t bytes = ring_bytes(options->samples);
         int r;
 
-        *ret_fix = NULL;
         if (!pythons)
                 return infp_fail(err, -ENOMEM, "no memory for Python frames");
         pythons->options = *options;
         pythons->new_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        r = infp_bpf_open(bytes, &pythons->bpf, ret_fix, err);
+        pythons->load.ring_bytes = ring_bytes(options->samples);
+        pythons->codes = infp_python_codes_new(options->names);
+        r = infp_python_join_init(&pythons->join, pythons->load.ring_bytes);
+        if (r == 0)
+                r = infp_python_finder_new(options->root_fd, options->wake_fd, &pythons->finder);
+        if (r < 0 || !pythons->codes)
+                r = infp_fail(err, -ENOMEM, "no memory for Python frames");
         if (r == 0) {
-                pythons->codes = infp_python_codes_new(options->names);
-                r = infp_python_join_init(&pythons->join, bytes);
-                if (r == 0 && pythons->codes)
-                        r = infp_python_finder_new(options->root_fd, options->wake_fd, &pythons->finder);
-                if (r < 0 || !pythons->codes)
-                        r = infp_fail(err, -ENOMEM, "no memory for Python frames");
+                r = infp_thread_start(&pythons->load.thread, "infprof-bpf", 0, load, pythons);
+                pythons->load.has_thread = r == 0;
+                if (r < 0)
+                        infp_fail_errno(err, r, "cannot start the thread that loads the BPF program");
         }
         if (r < 0) {
                 infp_pythons_free(pythons);
@@ -425,8 +465,9 @@ struct infp_pythons *infp_pythons_free(struct infp_pythons *pythons)
 {
         if (!pythons)
                 return NULL;
+        join_loader(pythons);
         infp_python_finder_free(pythons->finder);
-        infp_bpf_free(pythons->bpf);
+        infp_bpf_free(pythons->load.bpf);
         infp_python_codes_free(pythons->codes);
         infp_python_join_done(&pythons->join);
         for (size_t i = 0; i < pythons->by_pid.cap; i++)
@@ -444,8 +485,30 @@ struct infp_pythons *infp_pythons_free(struct infp_pythons *pythons)
         return NULL;
 }
 
-int infp_pythons_program(const struct infp_pythons *pythons)
+/* What was found while it was loaded. */
+static void put_known(struct infp_pythons *pythons)
 {
+        for (size_t i = 0; i < pythons->by_pid.cap; i++) {
+                const struct infp_map_slot slot = pythons->by_pid.slots[i];
+                const struct process *process = (const struct process *) (uintptr_t) slot.value;
+
+                if (slot.key && process->interpreter)
+                        infp_bpf_put(pythons->bpf, process->pid, &process->interpreter->frames);
+        }
+}
+
+int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const char **ret_fix, struct infp_err *err)
+{
+        *ret_fix = NULL;
+        if (!is_waiting && !atomic_load(&pythons->load.is_done))
+                return -EAGAIN;
+        join_loader(pythons);
+        if (pythons->load.r < 0) {
+                *ret_fix = pythons->load.fix;
+                return infp_fail(err, pythons->load.r, "%s", pythons->load.err.text);
+        }
+        pythons->bpf = pythons->load.bpf;
+        put_known(pythons);
         return infp_bpf_program(pythons->bpf);
 }
 
@@ -471,10 +534,10 @@ void infp_pythons_turn(struct infp_pythons *pythons, uint64_t now_ns)
 struct infp_pythons_counts infp_pythons_counts(struct infp_pythons *pythons)
 {
         return (struct infp_pythons_counts){
-                .dropped = infp_bpf_counts(pythons->bpf).dropped,
+                .dropped = pythons->bpf ? infp_bpf_counts(pythons->bpf).dropped : 0,
                 .unread = infp_python_codes_unread(pythons->codes),
                 .unknown = pythons->n_unknown,
                 .processes = pythons->n_known,
-                .own_cpu_ns = infp_python_finder_cpu_ns(pythons->finder),
+                .own_cpu_ns = infp_python_finder_cpu_ns(pythons->finder) + (pythons->bpf ? pythons->load.cpu_ns : 0),
         };
 }

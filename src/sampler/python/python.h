@@ -26,16 +26,19 @@ struct infp_pythons_options {
 
 struct infp_pythons;
 
-/* 0, or why it cannot be done here, as infp_bpf_open says it. */
-int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pythons **ret, const char **ret_fix,
-                     struct infp_err *err);
+/* Begins to load the program, in a thread of its own: that takes some 50 ms. 0 or -ENOMEM, or of starting the thread. */
+int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pythons **ret, struct infp_err *err);
 struct infp_pythons *infp_pythons_free(struct infp_pythons *pythons); /* NULL is fine; returns NULL */
 
-/* Of the program that perf's events are to run. */
-int infp_pythons_program(const struct infp_pythons *pythons);
+/* The descriptor of the program, which perf's events are to run from now on; -EAGAIN: it is being loaded still, unless is_waiting; or why
+ * it cannot be, as infp_bpf_open says it: there will be no Python frames. */
+int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const char **ret_fix, struct infp_err *err);
 
-/* A handler that gives all on to the next one: samples with their Python frames. */
+/* A handler that gives all on to the next one, and learns of processes by it. */
 struct infp_perf_handler infp_pythons_handler(struct infp_pythons *pythons, const struct infp_perf_handler *next);
+/* The sample, or a copy in *ret that has its Python frames: until the next call. */
+const struct infp_perf_sample *infp_pythons_sample(struct infp_pythons *pythons, const struct infp_perf_sample *sample,
+                                                   struct infp_perf_sample *ret);
 /* Before each reading of perf's buffers: takes what the kernel has read. */
 void infp_pythons_drain(struct infp_pythons *pythons);
 /* Whether perf's buffers are to be read often now: a program has just begun, and what it does before its Python is known has no Python

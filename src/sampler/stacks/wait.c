@@ -16,24 +16,10 @@ void infp_wait_done(struct infp_wait *wait)
         infp_byte_ring_done(&wait->ring);
 }
 
-/* Python frames: their data from `data` on. */
-static void copy_python(struct infp_waiting *waiting, const struct infp_python_moment *from, char *data)
-{
-        const size_t frames = from->n * sizeof(from->frames[0]);
-
-        waiting->python = *from;
-        waiting->sample.python = &waiting->python;
-        if (!from->n)
-                return;
-        waiting->python.frames = memcpy(data, from->frames, frames);
-        waiting->python.ids = memcpy(data + frames, from->ids, from->n * sizeof(from->ids[0]));
-}
-
 struct infp_waiting *infp_wait_put(struct infp_wait *wait, const struct infp_perf_sample *sample)
 {
         const size_t kernel = sample->n_kernel * sizeof(sample->kernel[0]), stack = sample->stack_size;
-        const size_t python =
-                sample->python ? sample->python->n * (sizeof(struct infp_python_frame) + sizeof(uint64_t)) : 0;
+        const size_t python = infp_python_moment_bytes(sample->python);
         const size_t size = sizeof(struct infp_waiting) + kernel + python + stack;
         struct infp_waiting *waiting = infp_byte_ring_begin(&wait->ring, size, 0);
         char *data;
@@ -44,8 +30,7 @@ struct infp_waiting *infp_wait_put(struct infp_wait *wait, const struct infp_per
         *waiting = (struct infp_waiting){ .size = size, .sample = *sample };
         if (kernel)
                 memcpy(data, sample->kernel, kernel);
-        if (sample->python)
-                copy_python(waiting, sample->python, data + kernel);
+        waiting->sample.python = infp_python_moment_copy(sample->python, data + kernel, &waiting->python);
         if (stack)
                 memcpy(data + kernel + python, sample->stack, stack);
         waiting->sample.kernel = (const uint64_t *) (void *) data;

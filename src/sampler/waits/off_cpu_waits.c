@@ -22,8 +22,9 @@ struct infp_off_cpu_place {
 /* A sample of perf, kept until it is known whether its wait is long enough. */
 struct copy {
         struct infp_perf_sample sample;
+        struct infp_python_moment python;
         uint64_t kernel[INFP_PERF_MAX_KERNEL_FRAMES];
-        uint8_t stack[];
+        uint8_t data[] __attribute__((aligned(8))); /* Python frames, then the stack */
 };
 
 struct infp_off_cpu_wait {
@@ -70,11 +71,12 @@ static const char *word_of(struct infp_off_cpu_waits *waits, const char *text)
 /* NULL: no room; the sample is then taken without a stack. */
 static struct copy *new_copy(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample)
 {
+        const size_t python = infp_python_moment_bytes(sample->python);
         struct copy *copy;
 
         if (waits->n_copies >= INFP_OFF_CPU_MAX_COPIES || sample->n_kernel > INFP_PERF_MAX_KERNEL_FRAMES)
                 return NULL;
-        copy = malloc(sizeof(*copy) + sample->stack_size);
+        copy = malloc(sizeof(*copy) + python + sample->stack_size);
         if (!copy)
                 return NULL;
         waits->n_copies++;
@@ -82,9 +84,10 @@ static struct copy *new_copy(struct infp_off_cpu_waits *waits, const struct infp
         if (sample->n_kernel)
                 memcpy(copy->kernel, sample->kernel, sample->n_kernel * sizeof(copy->kernel[0]));
         if (sample->stack_size)
-                memcpy(copy->stack, sample->stack, sample->stack_size);
+                memcpy(copy->data + python, sample->stack, sample->stack_size);
         copy->sample.kernel = copy->kernel;
-        copy->sample.stack = copy->stack;
+        copy->sample.python = infp_python_moment_copy(sample->python, copy->data, &copy->python);
+        copy->sample.stack = copy->data + python;
         return copy;
 }
 
