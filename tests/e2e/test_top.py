@@ -365,6 +365,13 @@ def test_unknown_terminal_prints_lines(terminal, busy, temporary):
     assert b"nothing is known of the terminal no-such-terminal (TERM)" in top.raw and b"\x1b" not in top.raw
 
 
+def test_without_ncurses(terminal, busy, temporary, tmp_path):
+    (tmp_path / "libncursesw.so.6").write_text("no library")
+    top = terminal("-n", "1", str(busy.pid), LD_LIBRARY_PATH=str(tmp_path))
+    assert top.end(None) == 0
+    assert b"apt-get install libncursesw6" in top.raw and b"\x1b" not in top.raw and b"infprof top " in top.raw
+
+
 def first_object(infprof, *words, condition, **options):
     """The first object that `top --json` prints for which the condition holds: names and states come as they are found."""
     process = subprocess.Popen([infprof, "top", "--json", "-n", "120", *map(str, words)], stdout=subprocess.PIPE, text=True, **options)
