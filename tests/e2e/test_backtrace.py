@@ -166,17 +166,20 @@ def test_killed_at_any_moment(program, start, infprof):
     rounds = int(os.environ.get("INFPROF_ATTACH_ROUNDS", 100))
     process = start(program, 8, "busy")
     pause, before = random.Random(7), 0
+
+    def count():
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return int(process.stdout.readline().split()[0])
+
     for _ in range(rounds):
         taking = subprocess.Popen([infprof, "backtrace", str(process.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(pause.uniform(0, 0.03))  # sleep: the moment is what is tried
         taking.kill()
         taking.wait()
         wait_for(lambda: not set(states(process.pid)) & {"T", "t"}, "the end of the stop")
-        process.stdin.write("\n")
-        process.stdin.flush()
-        now = int(process.stdout.readline().split()[0])
-        assert now > before
-        before = now
+        wait_for(lambda: count() > before, "work")
+        before = count()
     for tid in os.listdir(f"/proc/{process.pid}/task"):
         assert "TracerPid:\t0\n" in pathlib.Path(f"/proc/{process.pid}/task/{tid}/status").read_text()
 

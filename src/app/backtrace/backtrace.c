@@ -250,21 +250,21 @@ static bool is_nothing_read(const struct infp_backtraces *b, const char **ret_wh
 static int take_all(struct infp_backtraces *b, const pid_t *pids, unsigned n, struct infp_backtrace_raws **raws,
                     struct infp_err *err)
 {
-        struct infp_err own;
-        int r = 0;
+        int r = 0, first = 0;
 
         for (unsigned i = 0; i < n; i++) {
-                own.text[0] = 0;
+                struct infp_err own = { "" };
+
                 r = infp_backtrace_process_take(b, pids[i], &b->shown.processes[b->shown.n_processes],
                                                 &raws[b->shown.n_processes], &own);
                 if (r == 0)
                         b->shown.n_processes++;
-                else if (r != -ESRCH || n == 1)
-                        break;
+                else if (n > 1 && r != -ESRCH)
+                        infp_notice(b->notices, "%s", own.text);
+                if (r < 0 && !first)
+                        first = infp_fail(err, r, "%s", own.text);
         }
-        if (r < 0 && !b->shown.n_processes)
-                return infp_fail(err, r, "%s", own.text);
-        return 0;
+        return b->shown.n_processes ? 0 : first;
 }
 
 static int take(struct infp_backtraces *b, const pid_t *pids, unsigned n, struct infp_err *err)
