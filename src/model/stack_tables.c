@@ -96,7 +96,7 @@ static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_PYTHON_PROCESSES] = INFP_COLUMN(python_processes, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Programs whose Python was found."),
         [INFP_SAMPLER_PYTHON_UNKNOWN] = INFP_COLUMN(python_unknown, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Programs with a Python that is not known, or that may not be read."),
         [INFP_SAMPLER_REPLACED] = INFP_COLUMN(replaced, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples of perf that were left out, since their processes sample themselves (--python=inside)."),
-        [INFP_SAMPLER_HANDLER_NS] = INFP_COLUMN(handler_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "Time that the samplers inside processes took there."),
+        [INFP_SAMPLER_HANDLER_NS] = INFP_COLUMN(handler_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU time that the samplers inside processes took there, without the kernel's delivery of signals."),
 };
 // clang-format on
 

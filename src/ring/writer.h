@@ -32,7 +32,8 @@ static inline bool infp_writer_is_off(void)
 /* Records from now on. 0, or -errno of why no file could be made. */
 int infp_writer_enable(void);
 void infp_writer_disable(void);
-bool infp_writer_is_on(void); /* false also while no file can be made */
+void infp_writer_remove(void); /* the file's name: nobody will read it */
+bool infp_writer_is_on(void);  /* false also while no file can be made */
 
 enum { INFP_WRITER_OWN = 960 };
 struct infp_writer_thread {

@@ -112,8 +112,8 @@ static bool is_left_over(int fd, uint64_t pid_ns, uint64_t now_ns)
         return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
                pread(fd, &left_head, sizeof left_head, 0) == sizeof left_head &&
                memcmp(left_head.magic, INFP_WIRE_MAGIC, sizeof left_head.magic) == 0 &&
-               left_head.version == INFP_WIRE_VERSION && !left_head.run[0] && left_head.pid_ns == pid_ns &&
-               is_dead(left_head.pid) && left_head.created_ns + FRESH_NS < now_ns &&
+               left_head.version == INFP_WIRE_VERSION && (!left_head.run[0] || left_head.sampler_hz_1000) &&
+               left_head.pid_ns == pid_ns && is_dead(left_head.pid) && left_head.created_ns + FRESH_NS < now_ns &&
                flock(fd, LOCK_EX | LOCK_NB) == 0; /* no recorder reads it */
 }
 

@@ -34,7 +34,6 @@ struct infp_sampler {
         bool is_python_loading;
         struct infp_python_names names;
         struct infp_inside *inside; /* NULL: no sampler was preloaded */
-        uint64_t inside_due_ns;
         struct infp_stacks *stacks;
         struct infp_symbols_live *live; /* names that cannot wait for the end of the recording */
         struct infp_rowring *ring;
@@ -63,7 +62,7 @@ struct infp_sampler {
         bool has_roots, is_stopping, is_ended;
         uint64_t stop_ns;
 
-        uint64_t row_ns, start_ns, n_lost, patience_ns;
+        uint64_t row_ns, start_ns, n_lost, patience_ns, inside_due_ns;
         uint64_t woken_at; /* bytes that the recorder had taken when it was woken for a burst */
         bool is_woken;
         struct infp_explain explain;
@@ -182,7 +181,8 @@ static void on_sample(void *context, const struct infp_perf_sample *sample)
 
         if (sampler->pythons && is_ours)
                 sample = infp_pythons_sample(sampler->pythons, sample, &with_python);
-        if (sample->is_switch || (is_ours && !(sampler->inside && infp_inside_replaces(sampler->inside, sample->pid))))
+        if (sample->is_switch || (is_ours && !(sampler->inside && infp_inside_replaces(sampler->inside, sample->pid,
+                                                                                       sample->tid, sample->t_ns))))
                 sampler->stacks_handler.sample(sampler->stacks_handler.context, sample);
         EACH_MODE(sampler, own)
         {
@@ -551,11 +551,10 @@ static void fall_back(struct infp_sampler *sampler)
                         options->cpu_hz < INFP_SAMPLER_DEFAULT_WALL_HZ ? options->cpu_hz : INFP_SAMPLER_DEFAULT_WALL_HZ;
         say(sampler, "%s%s%s%s%s", sampler->perf_err.text, sampler->perf_fix ? " (" : "",
             sampler->perf_fix ? sampler->perf_fix : "", sampler->perf_fix ? " would help)" : "",
-            !is_next ? ""
-            : sampler->options.is_inside
-                    ? "; Python processes of the command are sampled from inside, and what threads "
-                      "wait for is sampled, as --wall does"
-                    : "; what threads wait for is sampled instead, as --wall does");
+            !is_next                     ? ""
+            : sampler->options.is_inside ? "; Python processes of the command are sampled from inside, and what "
+                                           "threads wait for is sampled instead, as --wall does"
+                                         : "; what threads wait for is sampled instead, as --wall does");
 }
 
 static void free_modes(struct infp_sampler *sampler)
@@ -610,6 +609,7 @@ static int open_inside(struct infp_sampler *sampler, struct infp_err *err)
                 .env = sampler->options.env,
                 .stacks = sampler->stacks,
                 .names = &sampler->names,
+                .hz = sampler->options.cpu_hz,
                 .cache_directory = sampler->options.cache_directory,
                 .wake_fd = sampler->context.wake_fd,
                 .has_records = sampler->perf != NULL,

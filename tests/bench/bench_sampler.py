@@ -4,6 +4,7 @@
   bench_sampler.py cost        CPU of a program at 99 Hz over its own (60 interleaved pairs), at 1,000 Hz over bare-IP sampling
   bench_sampler.py own         own CPU at 1,000 Hz, symbols included; us and bytes a sample, as segments and Parquet;
                                of --wall with 4,000 threads
+  bench_sampler.py inside      --python=inside, perf events refused: CPU of a Python loop over its own, and what the handler takes
   bench_sampler.py torch       on PyTorch (Debian's python3-torch): own CPU, memory, time until sampling, share of whole stacks
   bench_sampler.py python      Python frames at 1,000 Hz: a program's CPU over bare-IP sampling, plain and 200 frames deep; own CPU
   bench_sampler.py peers       perf and py-spy --native beside us, in one run, on ../shared/truth's programs
@@ -17,6 +18,7 @@ the program, between its own clocks, in interleaved pairs: the bound is that of 
 Lehmann), which single disturbed pairs do not move.
 """
 import argparse
+import errno
 import glob
 import json
 import math
@@ -100,9 +102,9 @@ def own_line(text):
     return json.loads(next(line for line in text.splitlines() if line.startswith('{"program"')))
 
 
-def cpu_of(words):
+def cpu_of(words, **arguments):
     """CPU seconds of the program by its own clock."""
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **arguments)
     if done.returncode:
         sys.exit(f"{words[0]} failed: {done.stderr[-500:]}")
     return own_line(done.stdout)["cpu_s"]
@@ -315,6 +317,32 @@ class TorchTarget:
             self.process.wait()
 
 
+def inside(work, options):
+    """Both without perf events: in one the Python process samples itself, in the other nothing is loaded into it."""
+    sys.path.insert(0, str(TOP / "tests" / "e2e"))
+    from refuse import BPF, PERF_EVENT_OPEN, refused
+    filtered = refused([PERF_EVENT_OPEN, BPF], errno.EPERM)
+    program = ["/usr/bin/python3", TRUTH / "busy_split.py", "-s", 2 if not options.quick else 0.3, "-m", "recursion"]
+    n_pairs = 20 if not options.quick else 3
+    for hz in (99, 250):
+        ratios, handlers = [], []
+        for i in range(n_pairs):
+            pair = {}
+            for way in (("off", "inside") if i % 2 else ("inside", "off")):
+                output = work.output()
+                pair[way] = cpu_of([*record_words(work, hz, output, "--no-finish", f"--python={way}"), "--", *program],
+                                   preexec_fn=filtered)
+                if way == "inside":
+                    last = rows_of(work, output, "SELECT taken, handler_ns, python_merged, python_unmerged + python_torn + python_missed AS bad "
+                                                 "FROM sampler WHERE mode = 'cpu' ORDER BY t_ns DESC LIMIT 1")[0]
+                    handlers.append(last["handler_ns"] / 1e3 / max(1, last["taken"]))
+            ratios.append(pair["inside"] / pair["off"])
+        middle = centre(ratios)
+        work.figures[f"inside_{hz}"] = {"ratio": middle, "handler_us": statistics.median(handlers)}
+        print(f"{hz} Hz inside: {said(middle)} of the program's CPU without, {n_pairs} pairs; the handler takes "
+              f"{statistics.median(handlers):.1f} us of CPU a sample; of the last run {last['python_merged']} merged, {last['bad']} not", flush=True)
+
+
 def torch(work, options):
     with TorchTarget() as pid:
         if pid is None:
@@ -502,7 +530,8 @@ def harm(work, options):
         work.broken.append(f"attached {rounds} times: the target was not left alone")
 
 
-VERBS = {"cost": cost, "own": own, "torch": torch, "python": python, "peers": peers, "unwind": unwind, "go": go, "harm": harm}
+VERBS = {"cost": cost, "own": own, "inside": inside, "torch": torch, "python": python, "peers": peers, "unwind": unwind, "go": go,
+         "harm": harm}
 
 
 def main():

@@ -403,6 +403,27 @@ print("timers", timers(), flush=True)
     wait_for(lambda: (tmp_path / "output").read_text() == "timers 0\n", "timers that are gone", 90)
 
 
+def test_no_recorder(infprof, rings, tmp_path):
+    """What starts when the recording is over leaves no file: the variables are still in its environment."""
+    folder = pathlib.Path(infprof).parent
+    environment = {**os.environ, "LD_PRELOAD": str(folder / "libinfprof-preload.so"), "INFPROF_AGENT": str(folder / "libinfprof-agent.so"),
+                   "INFPROF_AGENT_HZ": "99.000", "INFPROF_AGENT_TABLES": str(tmp_path), "INFPROF_RUN": "of-before"}
+    code = "import os, time\nend = time.process_time() + 0.1\nwhile time.process_time() < end: pass\nprint(os.listdir(%r))" % str(rings)
+    done = run([*PYTHONS[ONE][0], "-c", code], env=environment)
+    assert re.search(r"\['\d+-\d+-\d+\.ring'\]", done.stdout), done.stdout + done.stderr
+    assert list(rings.iterdir()) == []
+
+
+def test_signals_that_never_come(infprof, record, tmp_path):
+    """A process that blocks SIGPROF is sampled by perf, not by nobody."""
+    program = tmp_path / "blocks.py"
+    program.write_text("import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPROF})\n" + TWO_SPIN.format(2.5))
+    done = record(f"--cpu={HZ}", "--python=inside", "--no-snapshots", command=[*PYTHONS[ONE][0], program])
+    assert done.returncode == 0, done.stderr
+    seconds = sum(weights(Inside(infprof, done)).values())
+    assert 1.2 < seconds < 3.0, seconds
+
+
 def test_a_python_that_is_not_known(record):
     old = next(iter(sorted(pathlib.Path.home().glob(".pyenv/versions/3.[67].*/bin/python3"))), None)
     if not old:

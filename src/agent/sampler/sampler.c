@@ -72,6 +72,8 @@ static void set_state(enum infp_wire_sampler next)
                 atomic_store(&head->sampler_state, next);
         if (next > INFP_WIRE_SAMPLER_RUNS)
                 infp_agent_timers_end();
+        if (next == INFP_WIRE_SAMPLER_ALONE && head && !atomic_load(&head->consumer_seen_ns))
+                infp_writer_remove(); /* no recorder has come */
 }
 
 /* ---- a sample, in the handler of the thread that it is of ---- */
@@ -157,7 +159,8 @@ static void account(uint64_t since_ns)
         struct infp_wire_head *head = infp_writer_head();
         const uint64_t begun = atomic_load_explicit(&cpu_begin_ns, memory_order_relaxed);
 
-        atomic_fetch_add_explicit(&head->sampler_own_ns, infp_writer_now_ns() - since_ns, memory_order_relaxed);
+        atomic_fetch_add_explicit(&head->sampler_own_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID) - since_ns,
+                                  memory_order_relaxed);
         atomic_store_explicit(&head->sampler_cpu_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun, memory_order_relaxed);
 }
 
@@ -181,6 +184,7 @@ static void take_sample(void *memory, void *context)
         struct work *work = memory;
         const struct signal *signal = context;
         struct infp_agent_moment *moment = &work->moment;
+        const uint64_t since_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         struct infp_writer_thread *thread = infp_writer_begin();
         struct walk walked;
 
@@ -194,7 +198,7 @@ static void take_sample(void *memory, void *context)
                 atomic_fetch_add(&infp_writer_head()->sampler_unmapped, 1);
         if (!walked.is_unmapped || !infp_agent_moment_keep(moment))
                 put_sample(work, moment, &walked, thread);
-        account(signal->now_ns);
+        account(since_ns);
         infp_writer_end();
 }
 

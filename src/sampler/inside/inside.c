@@ -23,11 +23,12 @@
 
 enum {
         MOST_PROCESSES = 1024,
+        MOST_THREADS = 16384,
         MOST_FRAMES = 65536, /* that are known of a process, then all are forgotten */
         TEXT = INFP_WIRE_MAX_RECORD,
 };
 static const uint64_t turn_ns = 50 * INFP_NS_PER_MS, alive_ns = INFP_NS_PER_S, most_pause_ns = INFP_NS_PER_S,
-                      refresh_ns = 5 * INFP_NS_PER_S,
+                      refresh_ns = 5 * INFP_NS_PER_S, grace_ns = INFP_NS_PER_S,
                       patience_ns = 3 * INFP_NS_PER_S; /* for tables, and for the Python to be found */
 
 struct process {
@@ -36,10 +37,12 @@ struct process {
         uint64_t cookie, look_ns, ready_ns; /* ready: all that its samples may name was known */
         bool is_found;                      /* the finder has answered */
         struct infp_python *python;         /* NULL: not known */
+        struct infp_map silent;             /* tid -> samples of perf since the last of its own */
         struct infp_map frames;             /* code and line -> id of the named frame */
         uint64_t number, version;           /* of the tables that were offered; 0: none yet */
         bool is_stale;                      /* it has mapped something that its tables do not have */
         uint64_t reread_ns, pause_ns;       /* when its mappings may be read again */
+        uint64_t offered_ns, from_ns;       /* its samples count from here on: those of before were perf's */
         bool has_sampled, is_over;
         uint32_t said_state;
         struct infp_ring_sampler counts;
@@ -61,6 +64,7 @@ struct infp_inside {
         struct infp_inside_counts ended; /* of processes that are no longer listed */
         uint64_t n_replaced, n_unnamed, n_unknown, n_pythons;
         /* Of the sample that is at work. */
+        uint64_t now_ns;
         struct process *process;
         struct infp_python_frame frames[INFP_WIRE_FRAMES];
         uint64_t ids[INFP_WIRE_FRAMES];
@@ -96,6 +100,7 @@ static void process_done(struct process *process)
         infp_ring_close(process->ring);
         ring_done(&process->own);
         infp_map_done(&process->frames);
+        infp_map_done(&process->silent);
         free(process->python);
 }
 
@@ -201,6 +206,35 @@ static struct infp_python_moment moment_of(struct infp_inside *inside, struct pr
         };
 }
 
+/* Threads that block SIGPROF never sample themselves: after so many of perf's samples these count again. */
+static uint64_t patience_of(const struct infp_inside *inside)
+{
+        return (uint64_t) (inside->options.hz / 2) + 2;
+}
+
+static void hear(struct infp_inside *inside, struct process *process, int32_t tid)
+{
+        uint64_t *n = infp_map_get(&process->silent, (uint32_t) tid);
+
+        if (!n)
+                return;
+        if (*n > patience_of(inside)) /* what is on its way was perf's, too */
+                process->from_ns = inside->now_ns;
+        *n = 0;
+}
+
+static bool is_silent(struct infp_inside *inside, struct process *process, int32_t tid)
+{
+        uint64_t *n = infp_map_get(&process->silent, (uint32_t) tid);
+
+        if (n)
+                return ++*n > patience_of(inside);
+        if (process->silent.n >= MOST_THREADS)
+                infp_map_done(&process->silent);
+        infp_map_put(&process->silent, (uint32_t) tid, 1);
+        return false;
+}
+
 static void take_sample(void *context, const struct infp_ring_sample *sample)
 {
         struct infp_inside *inside = context;
@@ -219,6 +253,9 @@ static void take_sample(void *context, const struct infp_ring_sample *sample)
         const double weight = (double) sample->periods * (double) process->counts.period_ns / 1e9;
         const int32_t tid = process->own.pid && sample->tid == process->own.owner.pid ? process->own.pid : sample->tid;
 
+        hear(inside, process, tid);
+        if (sample->t_ns < process->from_ns)
+                return;
         if (process->python) {
                 moment = moment_of(inside, process, stack);
                 taken.python = &moment;
@@ -253,7 +290,7 @@ static void reread(struct infp_inside *inside, struct process *process, uint64_t
 }
 
 /* A new file when what is mapped has changed; the first lets the sampler begin. */
-static void offer_tables(struct infp_inside *inside, struct process *process)
+static void offer_tables(struct infp_inside *inside, struct process *process, uint64_t now_ns)
 {
         const int32_t pid = process->own.pid;
         const uint64_t version = infp_inside_tables_version(inside->options.stacks, pid);
@@ -270,7 +307,8 @@ static void offer_tables(struct infp_inside *inside, struct process *process)
         infp_ring_offer_tables(process->ring, process->number + 1);
         if (process->number)
                 infp_inside_tables_remove(inside->directory, &process->own.owner, process->number);
-        process->number++;
+        if (!process->number++)
+                process->offered_ns = now_ns;
         process->version = version;
         process->pause_ns = 0;
         infp_debug("inside: process %d has tables %" PRIu64, pid, process->number);
@@ -288,7 +326,7 @@ static bool prepare(struct infp_inside *inside, struct process *process, uint64_
         else if (now_ns < process->ready_ns + patience_ns)
                 return false;
         if (!process->is_over)
-                offer_tables(inside, process);
+                offer_tables(inside, process, now_ns);
         return true;
 }
 
@@ -377,13 +415,18 @@ static int no_row(void *context, const struct infp_row *row)
         return 0;
 }
 
-static void read_ring(struct infp_inside *inside, struct process *process, bool last)
+static void read_ring(struct infp_inside *inside, struct process *process, uint64_t now_ns, bool last)
 {
         const uint64_t unmapped = process->counts.unmapped;
+        const uint32_t state = process->counts.state;
 
         infp_ring_sampler(process->ring, &process->counts);
+        if (inside->options.has_records && state != process->counts.state &&
+            process->counts.state == INFP_WIRE_SAMPLER_RUNS && now_ns >= process->offered_ns + grace_ns)
+                process->from_ns = now_ns;
         process->is_stale |= process->counts.unmapped != unmapped;
         inside->process = process;
+        inside->now_ns = now_ns;
         while (infp_ring_read(process->ring, last, no_row, NULL, NULL) == 1)
                 ;
         explain_rate(inside, &process->counts);
@@ -427,7 +470,7 @@ static void add(struct infp_inside *inside, struct infp_inside_ring *ring, uint6
         }
         for (unsigned i = inside->n; ring->pid && i-- > 0;) /* an earlier program of it, before exec */
                 if (inside->processes[i].own.pid == ring->pid) {
-                        read_ring(inside, &inside->processes[i], true);
+                        read_ring(inside, &inside->processes[i], now_ns, true);
                         drop(inside, i, true);
                 }
         if (ring->pid && !inside->options.has_records)
@@ -467,7 +510,7 @@ uint64_t infp_inside_turn(struct infp_inside *inside, uint64_t now_ns)
                 process->is_over |= infp_ring_has_ended(process->ring);
                 if (!prepare(inside, process, now_ns))
                         continue;
-                read_ring(inside, process, process->is_over);
+                read_ring(inside, process, now_ns, process->is_over);
                 if (process->is_over) {
                         if (process->own.pid && !inside->options.has_records)
                                 infp_stacks_ended(inside->options.stacks, process->own.pid, now_ns);
@@ -479,22 +522,32 @@ uint64_t infp_inside_turn(struct infp_inside *inside, uint64_t now_ns)
 
 void infp_inside_end(struct infp_inside *inside)
 {
-        take_given(inside, infp_clock_ns(CLOCK_MONOTONIC));
+        const uint64_t now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+
+        take_given(inside, now_ns);
         take_found(inside);
         while (inside->n) {
                 struct process *process = &inside->processes[inside->n - 1];
                 const bool is_over = infp_ring_has_ended(process->ring) || !is_alive(inside, process);
 
-                read_ring(inside, process, true);
+                read_ring(inside, process, now_ns, true);
                 drop(inside, inside->n - 1, is_over);
         }
 }
 
-bool infp_inside_replaces(struct infp_inside *inside, int32_t pid)
+/* It begins with its next CPU time; one that blocks SIGPROF in all threads never does. */
+static bool samples(const struct process *process, uint64_t t_ns)
+{
+        return process->counts.state == INFP_WIRE_SAMPLER_RUNS ||
+               (process->counts.state == INFP_WIRE_SAMPLER_WAITS && process->number &&
+                t_ns < process->offered_ns + grace_ns);
+}
+
+bool infp_inside_replaces(struct infp_inside *inside, int32_t pid, int32_t tid, uint64_t t_ns)
 {
         for (unsigned i = 0; i < inside->n; i++)
-                if (inside->processes[i].own.pid == pid && inside->processes[i].number &&
-                    inside->processes[i].counts.state <= INFP_WIRE_SAMPLER_RUNS) {
+                if (inside->processes[i].own.pid == pid && samples(&inside->processes[i], t_ns) &&
+                    !is_silent(inside, &inside->processes[i], tid)) {
                         inside->n_replaced++;
                         return true;
                 }

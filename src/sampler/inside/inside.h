@@ -16,9 +16,10 @@ struct infp_inside_options {
         const struct infp_env *env; /* root_fd is used */
         struct infp_stacks *stacks;
         struct infp_python_names *names; /* filled; stays for longer than this */
-        const char *cache_directory;     /* of unwind tables, which samplers read, too */
-        int wake_fd;                     /* eventfd: written when a turn has something to do */
-        bool has_records;                /* perf reports what processes map, and when they run another program */
+        double hz;
+        const char *cache_directory; /* of unwind tables, which samplers read, too */
+        int wake_fd;                 /* eventfd: written when a turn has something to do */
+        bool has_records;            /* perf reports what processes map, and when they run another program */
         /* Why a process is not sampled by itself, or not as was asked. */
         void (*problem)(void *context, int r, const char *text);
         void *context;
@@ -44,8 +45,8 @@ uint64_t infp_inside_turn(struct infp_inside *inside, uint64_t now_ns);
 /* All that is left is read; the samplers end. */
 void infp_inside_end(struct infp_inside *inside);
 
-/* Whether the process samples itself; counts the sample of perf that is left out. */
-bool infp_inside_replaces(struct infp_inside *inside, int32_t pid);
+/* Whether the thread samples itself; counts the sample of perf that is left out. */
+bool infp_inside_replaces(struct infp_inside *inside, int32_t pid, int32_t tid, uint64_t t_ns);
 
 struct infp_inside_counts {
         uint64_t processes;                                /* that have sampled themselves */
