@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -96,39 +97,56 @@ static int signal_of(int status)
         return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
 }
 
+/* 0: it stops, or is about to end: the wait for it shows which. */
+static int ask(pid_t tid)
+{
+        if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
+                return -errno;
+        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+        return 0;
+}
+
+/* Waits until it stands. False: it is not traced any more, or (*ret_error) only the end of this thread lets it go. */
+static bool await_stop(pid_t tid, uint64_t deadline_ns, int *ret_signal, int *ret_error)
+{
+        int status;
+
+        *ret_error = -wait_for(tid, deadline_ns, &status);
+        if (*ret_error || !WIFSTOPPED(status))
+                return false;
+        *ret_signal = signal_of(status);
+        return true;
+}
+
 /* False: it is not traced any more, or only the end of this thread lets it go. */
 static bool stop(const struct infp_stop_each *each, unsigned index, struct infp_stopped *stopped, int *ret_signal,
                  bool *ret_is_stuck)
 {
-        int status, r;
+        bool is_stopped;
 
-        if (ptrace(PTRACE_SEIZE, stopped->tid, NULL, NULL) < 0) {
-                stopped->error = errno;
-                stopped->result = errno == ESRCH                      ? INFP_STOP_GONE
-                                  : errno == EPERM || errno == EACCES ? INFP_STOP_DENIED
-                                                                      : INFP_STOP_FAILED;
+        stopped->error = -ask(stopped->tid);
+        if (stopped->error) {
+                stopped->result = stopped->error == ESRCH                               ? INFP_STOP_GONE
+                                  : stopped->error == EPERM || stopped->error == EACCES ? INFP_STOP_DENIED
+                                                                                        : INFP_STOP_FAILED;
                 return false;
         }
-        r = ptrace(PTRACE_INTERRUPT, stopped->tid, NULL, NULL) < 0 ? -errno : 0;
-        if (r == 0 || r == -ESRCH) /* it may be about to end */
-                do
-                        r = wait_for(stopped->tid, infp_clock_ns(CLOCK_MONOTONIC) + each->patience_ms * INFP_NS_PER_MS,
-                                     &status);
-                while (r == -ETIMEDOUT && each->may_wait(each->context, index));
-        if (r == 0 && WIFSTOPPED(status)) {
-                *ret_signal = signal_of(status);
+        do
+                is_stopped =
+                        await_stop(stopped->tid, infp_clock_ns(CLOCK_MONOTONIC) + each->patience_ms * INFP_NS_PER_MS,
+                                   ret_signal, &stopped->error);
+        while (stopped->error == ETIMEDOUT && each->may_wait(each->context, index));
+        if (is_stopped)
                 return true;
-        }
-        *ret_is_stuck = r < 0;
-        stopped->error = -r;
-        stopped->result = r == -ETIMEDOUT ? INFP_STOP_LATE : INFP_STOP_GONE;
+        *ret_is_stuck = stopped->error != 0;
+        stopped->result = stopped->error == ETIMEDOUT ? INFP_STOP_LATE : INFP_STOP_GONE;
         return false;
 }
 
 /* False: it was killed, and is still ours. */
-static bool let_go(const struct infp_stopped *stopped, int signal)
+static bool let_go(pid_t tid, int signal)
 {
-        return ptrace(PTRACE_DETACH, stopped->tid, NULL, (void *) (intptr_t) signal) == 0;
+        return ptrace(PTRACE_DETACH, tid, NULL, (void *) (intptr_t) signal) == 0;
 }
 
 /* A thread stands until we run again, which on busy CPUs is when the scheduler lets us. Since Linux 6.12 a thread that wants a short
@@ -169,7 +187,7 @@ static void *trace(void *context)
                         stopped.result = read_registers(&stopped);
                         if (stopped.result == INFP_STOP_STOPPED)
                                 each->run(each->context, index, &stopped);
-                        work->is_stuck = !let_go(&stopped, signal);
+                        work->is_stuck = !let_go(stopped.tid, signal);
                         stopped.stopped_ns = infp_clock_ns(CLOCK_MONOTONIC) - seen;
                 }
                 each->done(each->context, index, &stopped);
@@ -177,26 +195,88 @@ static void *trace(void *context)
         return NULL;
 }
 
-/* A thread that does not stop in time, or that took another thread's number by exec, is ours until our thread ends: then another one
- * goes on. To keep it would be worse: an exec of its process would wait for it, and we for the exec. */
-int infp_stop_each(const struct infp_stop_each *each)
+/* Runs work, which must end, in a thread that may trace. */
+static int run_tracer(void *(*run)(void *), void *context)
 {
-        struct work work = { .each = each };
         sigset_t child, before;
-        int r = 0;
+        pthread_t thread;
+        int r;
 
         signal(SIGCHLD, SIG_DFL); /* ignored, it would not be sent */
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);
         pthread_sigmask(SIG_BLOCK, &child, &before);
-        while (work.next < each->n && r == 0) {
-                pthread_t thread;
-
-                work.is_stuck = false;
-                r = infp_thread_start(&thread, "infprof-stop", TRACER_STACK, trace, &work);
-                if (r == 0)
-                        pthread_join(thread, NULL);
-        }
+        r = infp_thread_start(&thread, "infprof-stop", TRACER_STACK, run, context);
+        if (r == 0)
+                pthread_join(thread, NULL);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return r;
+}
+
+/* A thread that does not stop in time, or that took another thread's number by exec, is ours until our thread ends: then another one
+ * goes on. To keep it would be worse: an exec of its process would wait for it, and we for the exec. */
+int infp_stop_each(const struct infp_stop_each *each)
+{
+        struct work work = { .each = each };
+        int r = 0;
+
+        while (work.next < each->n && r == 0) {
+                work.is_stuck = false;
+                r = run_tracer(trace, &work);
+        }
+        return r;
+}
+
+/* ---- all at once ---- */
+
+struct one {
+        int signal;
+        bool is_traced;
+};
+
+struct all {
+        struct infp_stop_all *asked;
+        struct one *ones;
+};
+
+/* All are asked before one is waited for, so that they stop in the time that the slowest one needs. Those that did not stop are let go
+ * by this thread's end. */
+static void *trace_all(void *context)
+{
+        struct all *all = context;
+        struct infp_stop_all *asked = all->asked;
+        const uint64_t begin = infp_clock_ns(CLOCK_MONOTONIC), deadline = begin + asked->patience_ms * INFP_NS_PER_MS;
+        unsigned n_running = 0;
+
+        ask_for_short_slices();
+        for (unsigned i = 0; i < asked->n; i++) {
+                const int r = ask(asked->tids[i]);
+
+                all->ones[i].is_traced = r == 0;
+                n_running += r < 0 && r != -ESRCH;
+        }
+        for (unsigned i = 0; i < asked->n; i++) {
+                struct one *one = &all->ones[i];
+                int error = 0;
+
+                if (!one->is_traced)
+                        continue;
+                one->is_traced = await_stop(asked->tids[i], deadline, &one->signal, &error);
+                n_running += error == ETIMEDOUT;
+        }
+        asked->run(asked->context, n_running);
+        for (unsigned i = 0; i < asked->n; i++)
+                if (all->ones[i].is_traced)
+                        let_go(asked->tids[i], all->ones[i].signal);
+        asked->stopped_ns = infp_clock_ns(CLOCK_MONOTONIC) - begin;
+        return NULL;
+}
+
+int infp_stop_all(struct infp_stop_all *asked)
+{
+        struct all all = { asked, calloc(asked->n ? asked->n : 1, sizeof(struct one)) };
+        int r = all.ones ? run_tracer(trace_all, &all) : -ENOMEM;
+
+        free(all.ones);
         return r;
 }
