@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "unwind/python/code.h"
 #include "unwind/python/merge.h"
+#include "unwind/python/task.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -68,6 +69,44 @@ static void merge(const struct infp_python_frame *frames, uint32_t n, const stru
         }
 }
 
+/* Where the memory begins is an interpreter, a task, a future, a dict, of the types that it says itself. */
+static void use_tasks(const struct infp_python_layout *layout, const struct infp_python_memory *reader,
+                      const uint8_t *bytes, size_t size, const struct infp_python_thread *threads, uint32_t n_threads)
+{
+        static const uint64_t words[INFP_PYTHON_ASYNCIO_DEBUG / 8] = { 168,    136,   96,  108, 109, 128, 152,
+                                                                       225864, 10880, 936, 864, 872, 880 };
+        static struct infp_python_objects objects;
+        static struct infp_python_task task;
+        struct infp_python_asyncio asyncio = { .interpreter = BASE, .module = BASE };
+        struct infp_python_task_layout tasks;
+        struct infp_python_frame frames[MAX];
+        uint64_t found[MAX];
+        bool is_whole;
+        uint32_t n;
+
+        if (!infp_python_task_layout_of(layout, size >= INFP_PYTHON_DEBUG_OFFSETS ? bytes : NULL,
+                                        size >= sizeof(words) && bytes[0] & 1 ? bytes : (const uint8_t *) words,
+                                        &tasks) ||
+            !tasks.knows_tasks)
+                return;
+        objects = (struct infp_python_objects){ .layout = layout, .tasks = &tasks, .memory = *reader };
+        infp_python_asyncio_find(&objects, BASE, &asyncio);
+        infp_python_word(&objects, BASE + 8, &asyncio.py_task);
+        n = infp_python_tasks(&objects, &asyncio, threads, n_threads, found, MAX - 1, &is_whole);
+        expect(n < MAX);
+        found[n++] = BASE;
+        for (uint32_t i = 0; i < n; i++) {
+                if (infp_python_task_read(&objects, &asyncio, found[i], &task, frames, MAX) == 0) {
+                        expect(task.n_frames <= MAX && task.state < INFP_PYTHON_TASK_STATES);
+                        check_text(task.name);
+                }
+                expect(infp_python_gathered(&objects, found[i], found + n, MAX - n) <= MAX - n);
+                expect(infp_python_woken(&objects, found[i], found + n, MAX - n) <= MAX - n);
+                expect(infp_python_awaiters(&objects, found[i], found + n, MAX - n) <= MAX - n);
+        }
+        infp_python_thread_loop(&objects, BASE);
+}
+
 static void use(const struct infp_python_layout *layout, struct memory *memory)
 {
         static struct infp_python_code code;
@@ -79,6 +118,7 @@ static void use(const struct infp_python_layout *layout, struct memory *memory)
         uint32_t n = infp_python_threads(layout, &reader, BASE, threads, MAX, &is_whole);
 
         expect(n <= MAX);
+        use_tasks(layout, &reader, memory->data, memory->size, threads, n);
         n = infp_python_walk(layout, &reader, n ? threads[n - 1].state : BASE, frames, MAX, &end);
         expect(n <= MAX && end <= INFP_PYTHON_CYCLE);
         for (uint32_t i = 0; i < n; i++) {

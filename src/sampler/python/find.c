@@ -55,7 +55,8 @@ struct search {
         char *maps;
         struct candidate files[MOST_FILES], *program_file; /* NULL: that one is not known */
         unsigned n_files;
-        int open_error; /* of one that could not be opened; 0 */
+        struct candidate asyncio; /* the module _asyncio, where it is a file of its own; path NULL: it is not there */
+        int open_error;           /* of one that could not be opened; 0 */
         char unopened[4096];
 };
 
@@ -127,6 +128,8 @@ static void list_files(struct search *s)
                         continue;
                 drop_deleted(path);
                 is_program = strcmp(path, s->program) == 0;
+                if (strncmp(infp_base_name(path), "_asyncio.", 9) == 0)
+                        s->asyncio = (struct candidate){ .line = line, .path = path, .image.fd = -1 };
                 if (s->n_files == MOST_FILES || (!is_program && !is_python_name(path)))
                         continue;
                 if (is_program)
@@ -377,6 +380,32 @@ static int check(const struct infp_python *python, const struct infp_python_memo
                          python->version >> 8 & 0xff);
 }
 
+/* ---- the module _asyncio ---- */
+
+static uint64_t debug_section(const struct candidate *c)
+{
+        const Elf64_Shdr *section = infp_image_section(&c->image, ".AsyncioDebug", 0);
+
+        return section && section->sh_addr ? section->sh_addr + c->bias : 0;
+}
+
+/* It is a part of the interpreter, or a file of its own. */
+static uint64_t find_asyncio(struct search *s, const struct candidate *interpreter)
+{
+        uint64_t found = debug_section(interpreter);
+        struct candidate *c = &s->asyncio;
+        int fd;
+
+        if (found || !c->path)
+                return found;
+        fd = open_file(s, c);
+        if (fd >= 0 && infp_image_open(&c->image, fd, c->path, NULL) == 0) {
+                found = find_bias(c) ? debug_section(c) : 0;
+                infp_image_close(&c->image);
+        }
+        return found;
+}
+
 /* ---- all ---- */
 
 static void take_loop(struct candidate *c, struct infp_python *ret)
@@ -409,6 +438,7 @@ static int take(struct search *s, struct candidate *c, struct infp_python *ret, 
         INFP_TRY(find_layout(&memory, c, ret, err));
         INFP_TRY(check(ret, &memory, err));
         take_loop(c, ret);
+        ret->asyncio_debug = find_asyncio(s, c);
         return 0;
 }
 

@@ -15,6 +15,7 @@ struct infp_python {
         uint32_t version;         /* PY_VERSION_HEX */
         uint64_t runtime;         /* address of _PyRuntime */
         uint64_t code_type, none; /* of PyCode_Type, _Py_NoneStruct; 0: not known */
+        uint64_t asyncio_debug;   /* of AsyncioDebug, from 3.14 on; 0: _asyncio is not there, or does not have it */
         uint32_t n_ranges;
         struct infp_python_range ranges[INFP_PYTHON_RANGES];
         char object[4096]; /* path of the interpreter as the process sees it */
