@@ -21,9 +21,11 @@ static const struct infp_option options[] = {
         { 0, "locals", NULL, "show the values of Python's variables, with secrets masked", false },
         { 0, "no-block", NULL, "stop no thread: show Python frames alone, each stack read until it is the same twice",
           false },
+        { 0, "async", NULL, "show the tasks of asyncio's event loops too: what each does, and which task awaits it",
+          false },
         { 0, "keep-secrets", NULL, "do not mask keys, tokens and passwords", false },
         { 'v', "verbose", NULL, "print on standard error what the stacks cost", false },
-        { 0, "json", NULL, "an array of objects, one for each thread", false },
+        { 0, "json", NULL, "an array of objects, one for each thread, and for each task", false },
         INFP_OUTPUT_OPTION,
         { 0 },
 };
@@ -48,6 +50,7 @@ static int read_options(const struct infp_arguments *arguments, pid_t *pid, stru
                 .native_only = infp_argument_given(arguments, "native-only"),
                 .no_block = infp_argument_given(arguments, "no-block"),
                 .locals = infp_argument_given(arguments, "locals"),
+                .tasks = infp_argument_given(arguments, "async"),
                 .keep_secrets = infp_argument_given(arguments, "keep-secrets"),
                 .patience_ms = PATIENCE_MS,
         };
@@ -73,6 +76,10 @@ static int read_options(const struct infp_arguments *arguments, pid_t *pid, stru
                                  ret->no_block ? "--no-block" : "--native-only");
         if (ret->native_only && ret->no_block)
                 return infp_fail(err, -EINVAL, "--no-block reads no native frames: they change too fast");
+        if (ret->tasks && ret->native_only)
+                return infp_fail(err, -EINVAL, "--async reads Python frames: it and --native-only exclude each other");
+        if (ret->tasks && ret->tid)
+                return infp_fail(err, -EINVAL, "--async shows the tasks of a whole process, not of a thread");
         return 0;
 }
 
@@ -149,6 +156,13 @@ const struct infp_command infp_command_backtrace = {
                 "CAP_SYS_PTRACE\n"
                 "(root; docker run --cap-add SYS_PTRACE; kubectl debug --profile=sysadmin).\n"
                 "\n"
+                "--async lists the tasks of asyncio, suspended ones too: the coroutines that a task waits in, with the "
+                "line of\n"
+                "each await, and the tasks that await it. All threads stand while they are read (with --no-block: "
+                "none). "
+                "In\n"
+                "JSON a task is an object with `task`, its address.\n"
+                "\n"
                 "In JSON, `stack` is merged, native, python, unmerged (both were read and do not fit: native_frames "
                 "has the "
                 "native\n"
@@ -157,6 +171,7 @@ const struct infp_command infp_command_backtrace = {
                 "examples:\n"
                 "  infprof backtrace 4242\n"
                 "  infprof backtrace --port 8000 --python-only\n"
+                "  infprof backtrace --async --port 8000\n"
                 "  infprof backtrace 4242 --json | jq '.[] | select(.holds_gil) | .frames[].func'",
         .run = run,
 };

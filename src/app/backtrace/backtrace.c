@@ -233,6 +233,8 @@ static bool is_nothing_read(const struct infp_backtraces *b, const char **ret_wh
         for (unsigned i = 0; i < b->shown.n_processes; i++) {
                 const struct infp_backtrace_process *process = &b->shown.processes[i];
 
+                if (process->tasks.n_tasks)
+                        return false;
                 for (unsigned k = 0; k < process->n_threads; k++) {
                         if (process->threads[k].n_frames || process->threads[k].n_native ||
                             process->threads[k].was_stopped)
@@ -267,6 +269,41 @@ static int take_all(struct infp_backtraces *b, const pid_t *pids, unsigned n, st
         return b->shown.n_processes ? 0 : first;
 }
 
+static void note_tasks_of(const struct infp_backtraces *b, const struct infp_backtrace_process *process)
+{
+        const struct infp_backtrace_tasks *tasks = &process->tasks;
+
+        if (!process->has_tasks || tasks->problem)
+                return;
+        if (tasks->n_unread)
+                infp_notice(b->notices, "process %d: %u of its %u tasks could not be read whole", process->pid,
+                            tasks->n_unread, tasks->n_tasks);
+        if (!tasks->is_whole)
+                infp_notice(b->notices,
+                            "process %d: some of its tasks may be missing: their list changed, or could not be read to "
+                            "its end",
+                            process->pid);
+        if (!tasks->has_all_awaiters)
+                infp_notice(b->notices,
+                            "process %d: not all that await its tasks are shown: there are more than infprof lists",
+                            process->pid);
+}
+
+/* What is said where tasks were asked for. */
+static void note_tasks(const struct infp_backtraces *b)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < b->shown.n_processes; i++) {
+                const struct infp_backtrace_process *process = &b->shown.processes[i];
+
+                n += process->has_tasks;
+                note_tasks_of(b, process);
+        }
+        if (!n)
+                infp_notice(b->notices, "no tasks: asyncio is not imported");
+}
+
 static int take(struct infp_backtraces *b, const pid_t *pids, unsigned n, struct infp_err *err)
 {
         struct infp_backtrace_raws **raws = calloc(n, sizeof(*raws));
@@ -291,6 +328,8 @@ static int take(struct infp_backtraces *b, const pid_t *pids, unsigned n, struct
                 expand_all(b, raws);
         }
         free_raws(b, raws);
+        if (r >= 0 && b->options.tasks)
+                note_tasks(b);
         b->shown.cpu_ms = cpu_ms();
         if (r >= 0 && is_nothing_read(b, &why, &pid) && why)
                 r = infp_fail(err, -EPERM, "process %d has no stack to show: %s", (int) pid, why);
@@ -337,6 +376,7 @@ static void free_process(struct infp_backtrace_process *process)
                 free(process->threads[k].native);
         }
         free(process->threads);
+        infp_backtrace_tasks_done(&process->tasks);
         free(process->gils);
 }
 

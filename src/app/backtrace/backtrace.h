@@ -13,6 +13,7 @@ struct infp_backtrace_options {
         bool python_only, native_only; /* not both */
         bool no_block;                 /* stops nothing: Python frames alone */
         bool locals;                   /* values of Python's variables; not with no_block */
+        bool tasks;                    /* those of asyncio, too */
         bool keep_secrets;
         unsigned patience_ms; /* for a thread to stop */
 };

@@ -7,7 +7,7 @@
 #include "sampler/python/find.h"
 #include "sampler/python/value.h"
 #include "sampler/stacks/stack.h"
-#include "unwind/python/code.h"
+#include "unwind/python/task.h"
 
 enum {
         INFP_BACKTRACE_FRAMES = 1024,         /* of a stack */
@@ -121,6 +121,41 @@ uint64_t infp_backtrace_python_holder(const struct infp_backtrace_python *python
 /* A frame as it is shown. False: a shim. */
 bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, const struct infp_backtrace_walked *walked,
                                  uint32_t i, struct infp_backtrace_frame *ret);
+
+/* Any frame of the process: its code is read now, unless it was before. False: it cannot be. */
+bool infp_backtrace_python_any_frame(struct infp_backtrace_python *python, const struct infp_python_frame *frame,
+                                     struct infp_backtrace_frame *ret);
+
+/* ---- pages.c: memory of a process that stands still, read page by page ---- */
+
+struct infp_backtrace_pages {
+        struct infp_python_memory below;
+        struct infp_map by_address; /* of a page: its copy */
+        uint32_t n;
+};
+/* Valid until done. */
+struct infp_python_memory infp_backtrace_pages_begin(struct infp_backtrace_pages *pages,
+                                                     struct infp_python_memory below);
+void infp_backtrace_pages_done(struct infp_backtrace_pages *pages);
+
+/* ---- tasks.c, relations.c: tasks of asyncio ---- */
+
+/* While they are read. */
+struct infp_backtrace_asyncio {
+        struct infp_backtrace_python *python;
+        struct infp_python_objects *objects;
+        struct infp_backtrace_tasks *ret;
+        uint64_t *waiters; /* of ret->tasks: what each awaits; 0: nothing */
+        uint32_t cap;
+        struct infp_map by_address; /* of a task: its index */
+};
+
+/* Reads them while no thread runs, or (no_block) as they run. pthreads: of the threads of the process, in their order. */
+void infp_backtrace_tasks_take(struct infp_backtrace_python *python, struct infp_backtrace_process *process,
+                               const pid_t *tids, const uint64_t *pthreads);
+void infp_backtrace_tasks_done(struct infp_backtrace_tasks *tasks);
+/* Fills in which task awaits which. */
+void infp_backtrace_tasks_relate(struct infp_backtrace_asyncio *asyncio);
 
 /* ---- process.c: all threads of one process ---- */
 

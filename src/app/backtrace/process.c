@@ -555,6 +555,8 @@ static int take_threads(struct taking *t, struct infp_err *err)
         }
         if (t->has_python) {
                 note_gils(t);
+                if (t->b->options.tasks)
+                        infp_backtrace_tasks_take(&t->python, process, t->tids, t->pthreads);
                 infp_backtrace_python_done(&t->python);
         }
         return r < 0 ? infp_fail_errno(err, r, "cannot start a thread that stops those of process %d",

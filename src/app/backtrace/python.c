@@ -270,11 +270,20 @@ uint64_t infp_backtrace_python_holder(const struct infp_backtrace_python *python
         return is_locked == 1 ? holder : 0;
 }
 
+static void show_code(const struct infp_backtrace_python *python, uint32_t i, const struct infp_python_frame *frame,
+                      struct infp_backtrace_frame *ret)
+{
+        const struct infp_backtrace_code *code = &python->codes[i];
+
+        ret->func = code->func;
+        ret->file = code->file;
+        ret->lineno = infp_python_code_line(&python->found.layout, code->code, frame->instruction);
+}
+
 bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, const struct infp_backtrace_walked *walked,
                                  uint32_t i, struct infp_backtrace_frame *ret)
 {
         const struct infp_python_frame *frame = &walked->frames[i];
-        const struct infp_backtrace_code *code;
 
         *ret = (struct infp_backtrace_frame){ .kind = INFP_BACKTRACE_PYTHON };
         if (python->b->options.locals) {
@@ -285,9 +294,18 @@ bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, con
                 return false;
         if (walked->codes[i] == UINT32_MAX)
                 return true;
-        code = &python->codes[walked->codes[i]];
-        ret->func = code->func;
-        ret->file = code->file;
-        ret->lineno = infp_python_code_line(&python->found.layout, code->code, frame->instruction);
+        show_code(python, walked->codes[i], frame, ret);
+        return true;
+}
+
+bool infp_backtrace_python_any_frame(struct infp_backtrace_python *python, const struct infp_python_frame *frame,
+                                     struct infp_backtrace_frame *ret)
+{
+        const uint32_t code = frame->code ? code_of(python, frame->code) : UINT32_MAX;
+
+        *ret = (struct infp_backtrace_frame){ .kind = INFP_BACKTRACE_PYTHON };
+        if (code == UINT32_MAX)
+                return false;
+        show_code(python, code, frame, ret);
         return true;
 }

@@ -58,6 +58,54 @@ struct infp_backtrace_gil {
         bool is_held, is_absent; /* is_absent: a free-threaded build */
 };
 
+enum infp_backtrace_task_state {
+        INFP_BACKTRACE_TASK_CREATED,
+        INFP_BACKTRACE_TASK_READY,
+        INFP_BACKTRACE_TASK_RUNNING,
+        INFP_BACKTRACE_TASK_WAITING,
+        INFP_BACKTRACE_TASK_DONE,
+        INFP_BACKTRACE_TASK_FAILED,
+        INFP_BACKTRACE_TASK_CANCELLED,
+        INFP_BACKTRACE_TASK_UNKNOWN, /* it could not be read */
+        INFP_BACKTRACE_TASK_STATES,
+};
+
+struct infp_backtrace_loop { /* of asyncio */
+        uint64_t address;
+        const char *type;
+        int32_t tid; /* of the thread that runs it; 0: none does, or it is not known */
+        int64_t interpreter;
+};
+
+/* Of asyncio. */
+struct infp_backtrace_task {
+        uint64_t address;
+        const char *name; /* NULL: not known */
+        enum infp_backtrace_task_state state;
+        unsigned loop;           /* index; UINT_MAX: not known */
+        const char *waits_for;   /* the type of what it awaits; NULL: nothing, or not known */
+        uint32_t waits_for_task; /* index; UINT32_MAX: that is no task */
+        uint32_t *awaited_by;    /* indices of tasks */
+        uint32_t n_awaited_by;
+        int32_t tid;       /* of the thread that runs it now; 0 */
+        bool is_truncated; /* innermost coroutines are missing */
+        const char *why;
+        struct infp_backtrace_frame *frames; /* innermost first */
+        uint32_t n_frames;
+};
+
+struct infp_backtrace_tasks {
+        struct infp_backtrace_task *tasks; /* by loop and name */
+        uint32_t n_tasks, n_unread;
+        struct infp_backtrace_loop *loops;
+        unsigned n_loops;
+        bool is_whole, was_stopped;
+        bool has_all_awaiters; /* false: awaited_by lacks some, since there are too many */
+        double stop_us;        /* of was_stopped: how long all threads stood */
+        unsigned n_running;    /* threads that could not be stopped */
+        const char *problem;   /* why there are no tasks; NULL: they were read */
+};
+
 struct infp_backtrace_process {
         int32_t pid;
         const char *command; /* its secrets masked */
@@ -67,6 +115,8 @@ struct infp_backtrace_process {
         unsigned n_gils;
         struct infp_backtrace_thread *threads;
         unsigned n_threads;
+        bool has_tasks; /* they were asked for, and it runs asyncio or `tasks.problem` says why that is not known */
+        struct infp_backtrace_tasks tasks;
 };
 
 struct infp_backtrace {
@@ -77,9 +127,10 @@ struct infp_backtrace {
         double start_ms, cpu_ms;         /* CPU time until the first thread was stopped; of all */
 };
 
-/* An array of an object a thread. */
+/* An array of an object a thread, and one a task. */
 void infp_backtrace_put_json(struct infp_json *json, const struct infp_backtrace *backtrace);
 void infp_backtrace_put_text(struct infp_out *out, const struct infp_backtrace *backtrace);
 
-const char *infp_backtrace_kind_name(enum infp_backtrace_kind kind);    /* "Python", "Native", "Kernel", "JIT" */
-const char *infp_backtrace_stack_name(enum infp_backtrace_stack stack); /* "merged" ... */
+const char *infp_backtrace_kind_name(enum infp_backtrace_kind kind); /* "Python", "Native", "Kernel", "JIT" */
+const char *infp_backtrace_task_state_name(enum infp_backtrace_task_state state); /* "waiting" ... */
+const char *infp_backtrace_stack_name(enum infp_backtrace_stack stack);           /* "merged" ... */

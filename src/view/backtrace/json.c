@@ -1,3 +1,6 @@
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "view/backtrace/backtrace.h"
 
 const char *infp_backtrace_kind_name(enum infp_backtrace_kind kind)
@@ -13,6 +16,14 @@ const char *infp_backtrace_stack_name(enum infp_backtrace_stack stack)
                                                                   "merged", "unmerged", "torn" };
 
         return names[stack];
+}
+
+const char *infp_backtrace_task_state_name(enum infp_backtrace_task_state state)
+{
+        static const char *const names[INFP_BACKTRACE_TASK_STATES] = { "created", "ready",  "running",   "waiting",
+                                                                       "done",    "failed", "cancelled", "unknown" };
+
+        return names[state];
 }
 
 static void put_line(struct infp_json *json, const struct infp_backtrace_frame *frame)
@@ -92,11 +103,77 @@ static void put_thread(struct infp_json *json, const struct infp_backtrace_proce
         infp_json_object_end(json);
 }
 
+/* As a text: readers of JSON round numbers of 64 bits. */
+static void put_address(struct infp_json *json, const char *key, uint64_t address)
+{
+        char text[24];
+
+        snprintf(text, sizeof(text), "0x%" PRIx64, address);
+        infp_json_member_str(json, key, address ? text : NULL);
+}
+
+static void put_loop(struct infp_json *json, const struct infp_backtrace_loop *loop)
+{
+        infp_json_key(json, "loop");
+        infp_json_object(json);
+        put_address(json, "address", loop->address);
+        infp_json_member_str(json, "type", loop->type);
+        if (loop->tid)
+                infp_json_member_i64(json, "tid", loop->tid);
+        infp_json_member_i64(json, "interpreter", loop->interpreter);
+        infp_json_object_end(json);
+}
+
+static void put_relations(struct infp_json *json, const struct infp_backtrace_tasks *tasks,
+                          const struct infp_backtrace_task *task)
+{
+        infp_json_member_str(json, "waits_for", task->waits_for);
+        if (task->waits_for_task != UINT32_MAX)
+                put_address(json, "waits_for_task", tasks->tasks[task->waits_for_task].address);
+        infp_json_key(json, "awaited_by");
+        infp_json_array(json);
+        for (uint32_t i = 0; i < task->n_awaited_by; i++) {
+                const struct infp_backtrace_task *by = &tasks->tasks[task->awaited_by[i]];
+
+                infp_json_object(json);
+                put_address(json, "task", by->address);
+                infp_json_member_str(json, "name", by->name);
+                infp_json_object_end(json);
+        }
+        infp_json_array_end(json);
+}
+
+static void put_task(struct infp_json *json, const struct infp_backtrace_process *process,
+                     const struct infp_backtrace_task *task)
+{
+        infp_json_object(json);
+        infp_json_member_i64(json, "pid", process->pid);
+        put_address(json, "task", task->address);
+        infp_json_member_str(json, "name", task->name);
+        infp_json_member_str(json, "state", infp_backtrace_task_state_name(task->state));
+        infp_json_member_str(json, "command", process->command);
+        infp_json_member_str(json, "python", process->python);
+        if (task->loop < process->tasks.n_loops)
+                put_loop(json, &process->tasks.loops[task->loop]);
+        if (task->tid)
+                infp_json_member_i64(json, "tid", task->tid);
+        put_relations(json, &process->tasks, task);
+        infp_json_member_bool(json, "truncated", task->is_truncated);
+        infp_json_member_str(json, "why", task->why);
+        put_frames(json, "frames", task->frames, task->n_frames);
+        infp_json_object_end(json);
+}
+
 void infp_backtrace_put_json(struct infp_json *json, const struct infp_backtrace *backtrace)
 {
         infp_json_array(json);
-        for (unsigned i = 0; i < backtrace->n_processes; i++)
-                for (unsigned k = 0; k < backtrace->processes[i].n_threads; k++)
-                        put_thread(json, &backtrace->processes[i], &backtrace->processes[i].threads[k]);
+        for (unsigned i = 0; i < backtrace->n_processes; i++) {
+                const struct infp_backtrace_process *process = &backtrace->processes[i];
+
+                for (unsigned k = 0; k < process->n_threads; k++)
+                        put_thread(json, process, &process->threads[k]);
+                for (uint32_t k = 0; k < process->tasks.n_tasks; k++)
+                        put_task(json, process, &process->tasks.tasks[k]);
+        }
         infp_json_array_end(json);
 }

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/human.h"
@@ -120,6 +121,101 @@ static void put_gils(struct infp_out *out, const struct infp_backtrace_process *
         }
 }
 
+/* ---- tasks of asyncio ---- */
+
+enum { MOST_AWAITERS = 8 }; /* that are named */
+
+static void put_name(struct infp_out *out, const struct infp_backtrace_task *task)
+{
+        if (task->name)
+                infp_report_put(out, "\"%s\"", task->name);
+        else
+                infp_report_put(out, "0x%" PRIx64, task->address);
+}
+
+static void put_awaiters(struct infp_out *out, const struct infp_backtrace_tasks *tasks,
+                         const struct infp_backtrace_task *task)
+{
+        /* bound: the rest is counted */
+        for (uint32_t i = 0; i < task->n_awaited_by && i < MOST_AWAITERS; i++) {
+                infp_report_put(out, i ? ", " : ", awaited by ");
+                put_name(out, &tasks->tasks[task->awaited_by[i]]);
+        }
+        if (task->n_awaited_by > MOST_AWAITERS)
+                infp_report_put(out, " and %s more", infp_count(task->n_awaited_by - MOST_AWAITERS).text);
+}
+
+static void put_task(struct infp_out *out, const struct infp_backtrace_tasks *tasks,
+                     const struct infp_backtrace_task *task)
+{
+        infp_report_end(out);
+        infp_report_style(out, "1");
+        infp_report_put(out, "Task ");
+        put_name(out, task);
+        infp_report_style(out, "0");
+        infp_report_put(out, "  %s", infp_backtrace_task_state_name(task->state));
+        if (task->tid)
+                infp_report_put(out, " on thread %d", task->tid);
+        if (task->waits_for_task != UINT32_MAX) {
+                infp_report_put(out, " for task ");
+                put_name(out, &tasks->tasks[task->waits_for_task]);
+        } else if (task->waits_for) {
+                infp_report_put(out, " for %s", task->waits_for);
+        }
+        put_awaiters(out, tasks, task);
+        infp_report_end(out);
+        if (task->why) {
+                infp_report_put(out, "  %s%s", task->is_truncated ? "incomplete: " : "", task->why);
+                infp_report_end(out);
+        }
+        put_frames(out, task->frames, task->n_frames);
+        infp_out_drain(out);
+}
+
+static void put_loop(struct infp_out *out, const struct infp_backtrace_tasks *tasks, unsigned index)
+{
+        const struct infp_backtrace_loop *loop = index < tasks->n_loops ? &tasks->loops[index] : NULL;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < tasks->n_tasks; i++)
+                n += tasks->tasks[i].loop == index;
+        if (!n)
+                return;
+        infp_report_end(out);
+        infp_report_style(out, "1");
+        infp_report_put(out, loop ? "Event loop" : "Tasks whose event loop is not known");
+        infp_report_style(out, "0");
+        if (loop && loop->type)
+                infp_report_put(out, "  %s", loop->type);
+        if (loop && loop->tid)
+                infp_report_put(out, " in thread %d", loop->tid);
+        infp_report_put(out, ": %s task%s", infp_count(n).text, n == 1 ? "" : "s");
+        infp_report_end(out);
+        for (uint32_t i = 0; i < tasks->n_tasks; i++)
+                if (tasks->tasks[i].loop == index)
+                        put_task(out, tasks, &tasks->tasks[i]);
+}
+
+static void put_tasks(struct infp_out *out, const struct infp_backtrace_tasks *tasks)
+{
+        infp_report_end(out);
+        if (tasks->problem) {
+                infp_report_put(out, "  no tasks of asyncio: %s", tasks->problem);
+                infp_report_end(out);
+                return;
+        }
+        infp_report_put(out, "  asyncio: %s task%s", infp_count(tasks->n_tasks).text, tasks->n_tasks == 1 ? "" : "s");
+        if (tasks->was_stopped)
+                infp_report_put(out, ", read while all threads were stopped for %s",
+                                infp_report_seconds(tasks->stop_us / 1e6).text);
+        if (tasks->n_running)
+                infp_report_put(out, " (%u could not be stopped)", tasks->n_running);
+        infp_report_end(out);
+        for (unsigned i = 0; i < tasks->n_loops; i++)
+                put_loop(out, tasks, i);
+        put_loop(out, tasks, UINT_MAX);
+}
+
 static void put_process(struct infp_out *out, const struct infp_backtrace_process *process)
 {
         infp_report_style(out, "1");
@@ -139,6 +235,8 @@ static void put_process(struct infp_out *out, const struct infp_backtrace_proces
         }
         for (unsigned i = 0; i < process->n_threads; i++)
                 put_thread(out, &process->threads[i]);
+        if (process->has_tasks)
+                put_tasks(out, &process->tasks);
 }
 
 void infp_backtrace_put_text(struct infp_out *out, const struct infp_backtrace *backtrace)
