@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/bpf.h>
-#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,6 @@
 #include "base/mem.h"
 #include "base/rights.h"
 #include "sampler/python/bpf.h"
-
-enum { MAY_BPF = 39 /* CAP_BPF, which older headers lack */ };
 
 /* A map of one word: what a seccomp filter or the kernel says to it, it says to the program that reads frames. */
 static bool may_bpf(void)
@@ -44,12 +41,12 @@ bool infp_preload_is_wanted(const struct infp_sampler_options *options)
 {
         if (options->cpu_hz <= 0 || options->python == INFP_PYTHON_OFF || options->python == INFP_PYTHON_OUTSIDE)
                 return false;
-        return options->python == INFP_PYTHON_INSIDE || !infp_frames_object_size || !infp_has_capability(MAY_BPF) ||
-               !infp_has_capability(CAP_PERFMON) || !may_bpf() || !may_sample();
+        return options->python == INFP_PYTHON_INSIDE || !infp_frames_object_size || !infp_rights_has(INFP_MAY_BPF) ||
+               !infp_rights_has(INFP_MAY_SAMPLE) || !may_bpf() || !may_sample();
 }
 
 /* Beside the program in a build, or where it was installed. */
-static bool find_directory(char *ret, size_t cap)
+static int find_directory(char *ret, size_t cap, struct infp_err *err)
 {
         static const char *const places[] = { "", "/" INFP_AGENT_DIRECTORY };
         char own[PATH_MAX], file[PATH_MAX + 64];
@@ -58,26 +55,23 @@ static bool find_directory(char *ret, size_t cap)
 
         own[n > 0 ? n : 0] = 0;
         slash = strrchr(own, '/');
-        if (!slash)
-                return false;
-        *slash = 0;
-        for (size_t i = 0; i < INFP_COUNT(places); i++) {
+        if (slash)
+                *slash = 0;
+        for (size_t i = 0; slash && i < INFP_COUNT(places); i++) {
                 if ((size_t) snprintf(ret, cap, "%s%s", own, places[i]) >= cap ||
                     (size_t) snprintf(file, sizeof(file), "%s/%s", ret, INFP_PRELOAD_FILE) >= sizeof(file))
                         continue;
                 if (access(file, R_OK) == 0)
-                        return true;
+                        return 0;
         }
-        return false;
+        return infp_fail(err, -ENOENT, "%s is missing: install infprof again", INFP_PRELOAD_FILE);
 }
 
 int infp_preload_find(struct infp_err *err)
 {
         char directory[PATH_MAX];
 
-        if (!find_directory(directory, sizeof(directory)))
-                return infp_fail(err, -ENOENT, "%s is missing: install infprof again", INFP_PRELOAD_FILE);
-        return 0;
+        return find_directory(directory, sizeof(directory), err);
 }
 
 /* A program with the address sanitizer wants its library to be the first. */
@@ -99,8 +93,7 @@ int infp_preload_variables(const struct infp_sampler_options *options, struct in
                 return infp_fail(err, -ENOENT,
                                  "the sampler inside Python processes needs a directory for unwind tables, and neither "
                                  "XDG_CACHE_HOME nor HOME is set");
-        if (!find_directory(directory, sizeof(directory)))
-                return infp_fail(err, -ENOENT, "%s is missing: install infprof again", INFP_PRELOAD_FILE);
+        INFP_TRY(find_directory(directory, sizeof(directory), err));
         if (strpbrk(directory, " :"))
                 return infp_fail(err, -EINVAL,
                                  "%s cannot be preloaded: its path has a blank or a colon, at which LD_PRELOAD ends a "

@@ -49,11 +49,18 @@ bool infp_has_capability(unsigned number)
         return number < 64 && syscall(SYS_capget, &head, data) == 0 && data[number / 32].effective >> number % 32 & 1;
 }
 
+bool infp_rights_has(enum infp_right right)
+{
+        /* The kernel split the others off CAP_SYS_ADMIN, which still includes them. */
+        return infp_has_capability(rights[right].capability) ||
+               (right != INFP_MAY_TRACE && infp_has_capability(CAP_SYS_ADMIN));
+}
+
 const char *infp_rights_fix(enum infp_right right)
 {
         if (geteuid() != 0)
                 return rights[right].user;
-        return infp_has_capability(rights[right].capability) ? rights[right].refused_anyway : rights[right].root;
+        return infp_rights_has(right) ? rights[right].refused_anyway : rights[right].root;
 }
 
 const char *infp_rights_stop_fix(int root_fd, pid_t pid, char *ret, size_t cap)

@@ -14,6 +14,9 @@ enum infp_right {
 
 bool infp_has_capability(unsigned number); /* CAP_..., in the effective set of the calling thread */
 
+/* Whether the calling thread has the capability, or one that includes it. */
+bool infp_rights_has(enum infp_right right);
+
 /* The fix of a refusal, as `sources` and errors have it: the start of a sentence, static. "Run as root" is no advice to root, who
  * lacks the capability in a container and has no power over processes of another user namespace. */
 const char *infp_rights_fix(enum infp_right right);

@@ -59,6 +59,29 @@ static void root_without_a_capability_is_given_its_name(void **state)
         check(drop_all, "root lacks CAP_");
 }
 
+/* Of CAP_SYS_ADMIN alone, which includes the capabilities that were split off it. */
+static void administrators_may_sample(void **state)
+{
+        struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+        int status;
+        pid_t pid;
+
+        (void) state;
+        if (geteuid() != 0)
+                SKIP_BECAUSE("needs root");
+        assert_true((pid = fork()) >= 0);
+        if (pid == 0) {
+                data[0].effective = data[0].permitted = 1U << CAP_SYS_ADMIN;
+                if (syscall(SYS_capset, &head, data) < 0)
+                        _exit(100);
+                _exit(infp_rights_has(INFP_MAY_TRACE) << 3 | infp_rights_has(INFP_MAY_SAMPLE) << 2 |
+                      infp_rights_has(INFP_MAY_BPF) << 1 | infp_rights_has(INFP_MAY_GPU));
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 7 << 8);
+}
+
 static void capabilities_are_those_of_the_thread(void **state)
 {
         (void) state;
@@ -74,6 +97,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(users_may_become_root),
                 cmocka_unit_test(root_without_a_capability_is_given_its_name),
+                cmocka_unit_test(administrators_may_sample),
                 cmocka_unit_test(capabilities_are_those_of_the_thread),
         };
 

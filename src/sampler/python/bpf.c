@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/capability.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -146,13 +145,9 @@ static int set_up(const struct infp_bpf *bpf, uint32_t ring_bytes, struct infp_e
 
 static int refused(int r, const char **ret_fix, struct infp_err *err)
 {
-        enum { BPF = 39 }; /* CAP_BPF, which headers older than Linux 5.8 do not have */
-
-        if (r == -EPERM || r == -EACCES) {
-                if (!infp_has_capability(CAP_SYS_ADMIN) && !infp_has_capability(BPF)) {
-                        *ret_fix = infp_rights_fix(INFP_MAY_BPF);
-                        return infp_fail(err, r, "the kernel lets only CAP_BPF and CAP_PERFMON read Python frames");
-                }
+        if ((r == -EPERM || r == -EACCES) && !infp_rights_has(INFP_MAY_BPF)) {
+                *ret_fix = infp_rights_fix(INFP_MAY_BPF);
+                return infp_fail(err, r, "the kernel lets only CAP_BPF and CAP_PERFMON read Python frames");
         }
         if (refusal[0])
                 return infp_fail_errno(err, r, "the kernel refuses the BPF program that reads Python frames (%s)",
