@@ -368,11 +368,6 @@ const struct infp_run *infp_watch_run_of(const struct infp_watch_run *run)
         return run->run;
 }
 
-bool infp_watch_run_is_own(const struct infp_watch_run *run)
-{
-        return run->directory;
-}
-
 /* Ends our recorder, and does not wait for it longer than a while. */
 static void end_recorder(struct infp_watch_run *run)
 {

@@ -31,7 +31,6 @@ bool infp_watch_run_turn(struct infp_watch_run *run, const struct infp_notices *
 int infp_watch_run_read(struct infp_watch_run *run, struct infp_err *err);
 struct infp_watch *infp_watch_run_watch(struct infp_watch_run *run);
 const struct infp_run *infp_watch_run_of(const struct infp_watch_run *run);
-bool infp_watch_run_is_own(const struct infp_watch_run *run);
 
 /* After its end: 0, or -ECHILD with the reason when our own recorder failed. */
 int infp_watch_run_failure(const struct infp_watch_run *run, struct infp_err *err);

@@ -15,6 +15,7 @@
 #include "app/preload.h"
 #include "app/record_info.h"
 #include "app/static_sink.h"
+#include "base/cache_directory.h"
 #include "base/fd.h"
 #include "base/human.h"
 #include "base/thread.h"
@@ -260,7 +261,7 @@ static int begin(struct record *r, struct infp_err *err)
         INFP_TRY(infp_run_create(r->options.output, &r->info, &r->run, err));
         snprintf(r->path, sizeof(r->path), "%s/%s.infprof", r->options.output, r->info.uuid);
         if (infp_sampler_is_asked(&r->options.sampler))
-                r->options.sampler.cache_directory = infp_stacks_cache_directory();
+                r->options.sampler.cache_directory = infp_cache_path(INFP_STACKS_CACHE);
         INFP_TRY(open_child(r, err));
         INFP_TRY(open_sinks(r, err));
         n = raise_descriptor_limit(infp_sampler_is_asked(&r->options.sampler) ? MANY_DESCRIPTORS : ENOUGH_DESCRIPTORS);

@@ -19,7 +19,7 @@ static void test_layouts(void **state)
                 assert_int_equal(l.version, version);
                 assert_true(l.thread_frame + 8 <= l.thread_size && l.thread_pthread + 8 <= l.thread_size);
                 assert_true(l.frame_previous + 8 <= l.frame_size && l.frame_code + 8 <= l.frame_size);
-                assert_true(l.code_line_table + 8 <= l.code_size && l.code_flags + 4 <= l.code_size);
+                assert_true(l.code_line_table + 8 <= l.code_size);
                 assert_false(l.is_free_threaded);
         }
         assert_false(infp_python_layout_of(0x307, &l));
@@ -43,7 +43,6 @@ static void test_debug_offsets(void **state)
         assert_int_equal(l.thread_frame, 72);
         assert_int_equal(l.thread_data_chunk, 232);
         assert_int_equal(l.frame_owner, 70);
-        assert_int_equal(l.code_flags, 48);
         assert_int_equal(l.code_bytes, 200);
         assert_int_equal(l.code_tag_mask, 0);
         assert_int_equal(l.str_compact, 56);

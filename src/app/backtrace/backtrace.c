@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "app/backtrace/parts.h"
+#include "base/cache_directory.h"
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -218,7 +219,7 @@ static int drop_row(void *context, const struct infp_row *row)
 
 static int open_stacks(struct infp_backtraces *b, struct infp_err *err)
 {
-        infp_autofree char *cache = infp_stacks_cache_directory();
+        infp_autofree char *cache = infp_cache_path(INFP_STACKS_CACHE);
         const struct infp_stacks_options options = {
                 .env = &b->env, .max_depth = INFP_BACKTRACE_FRAMES, .cache_directory = cache, .put = drop_row
         };

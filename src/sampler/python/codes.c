@@ -16,7 +16,7 @@ enum {
 struct code {
         const char *file, *function; /* function NULL: it could not be read */
         uint64_t bytes, bytes_size;
-        uint32_t first_line, flags;
+        uint32_t first_line;
         bool has_line_table;
         uint32_t line_table_size;
         uint8_t line_table[];
@@ -89,7 +89,6 @@ static struct code *keep(struct infp_python_codes *codes, bool was_read)
         code->bytes = from->bytes;
         code->bytes_size = from->bytes_size;
         code->first_line = from->first_line;
-        code->flags = from->flags;
         code->has_line_table = from->has_line_table;
         code->line_table_size = size;
         memcpy(code->line_table, from->line_table, size);
@@ -126,7 +125,6 @@ static uint32_t line_of(struct infp_python_codes *codes, const struct infp_pytho
         whole->bytes = code->bytes;
         whole->bytes_size = code->bytes_size;
         whole->first_line = code->first_line;
-        whole->flags = code->flags;
         whole->has_line_table = code->has_line_table;
         whole->line_table_size = code->line_table_size;
         memcpy(whole->line_table, code->line_table, code->line_table_size);

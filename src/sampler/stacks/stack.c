@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache_directory.h"
 #include "base/guarded_map.h"
 #include "base/time.h"
 #include "sampler/sampler.h"
@@ -513,9 +512,4 @@ void infp_stacks_counts(const struct infp_stacks *stacks, struct infp_stacks_cou
         ret->n_from_cache = objects.work.n_from_cache;
         ret->helper_cpu_ns = objects.work.cpu_ns;
         ret->n_mappings_missed = stacks->processes.n_mappings_missed;
-}
-
-char *infp_stacks_cache_directory(void)
-{
-        return infp_cache_path("unwind");
 }

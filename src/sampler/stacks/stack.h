@@ -25,7 +25,7 @@ const char *infp_stack_mode_name(enum infp_stack_mode mode);
 struct infp_stacks_options {
         const struct infp_env *env;  /* root_fd and boot_id are used */
         uint32_t max_depth;          /* frames of a stack; 0: the default */
-        const char *cache_directory; /* of unwind tables; NULL: none on disk (infp_stacks_cache_directory) */
+        const char *cache_directory; /* of unwind tables; NULL: none on disk (INFP_STACKS_CACHE) */
         size_t waiting_bytes;        /* of stacks that wait for a table; 0: 8 MiB */
         /* Takes a row away: 0, or -ENOSPC (no room: entities are tried again with the next sample that names them). */
         int (*put)(void *context, const struct infp_row *row);
@@ -160,5 +160,4 @@ struct infp_stack_nameless {
 };
 bool infp_stacks_nameless(const struct infp_stacks *stacks, size_t index, struct infp_stack_nameless *ret);
 
-/* Of unwind tables, as infp_cache_path. */
-char *infp_stacks_cache_directory(void);
+#define INFP_STACKS_CACHE "unwind" /* where unwind tables are kept, for infp_cache_path */

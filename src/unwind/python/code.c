@@ -122,7 +122,6 @@ static int read_line_table(const struct infp_python_layout *l, const struct infp
 static void read_places(const struct infp_python_layout *l, const uint8_t *bytes, struct infp_python_code *ret)
 {
         ret->first_line = u32_at(bytes, l->code_first_line);
-        ret->flags = u32_at(bytes, l->code_flags);
         if (l->code_units == INFP_PYTHON_ABSENT) {
                 ret->bytes = word_at(bytes, l->code_bytes) + l->bytes_data;
                 ret->bytes_size = 0;

@@ -13,7 +13,7 @@ struct infp_python_code {
         char function[INFP_PYTHON_TEXT]; /* qualified where the version has it: Model.forward */
         uint64_t address, bytes;         /* of the object, and of its byte code */
         uint64_t bytes_size;             /* before 3.11: 0 */
-        uint32_t first_line, flags;
+        uint32_t first_line;
         bool has_line_table; /* false: it is too long, and lines are not known */
         uint32_t line_table_size;
         uint8_t line_table[INFP_PYTHON_LINE_TABLE];

@@ -29,7 +29,6 @@ static const struct infp_python_layout before_11 = {
         .code_file = 104,
         .code_name = 112,
         .code_qualname = INFP_PYTHON_ABSENT,
-        .code_flags = 36,
         .code_first_line = 40,
         .code_line_table = 120,
         .code_bytes = 48,
@@ -76,7 +75,6 @@ static void change_for_11(struct infp_python_layout *l)
         l->code_file = 112;
         l->code_name = 120;
         l->code_qualname = 128;
-        l->code_flags = 48;
         l->code_first_line = 72;
         l->code_line_table = 136;
         l->code_bytes = 184;
@@ -231,17 +229,12 @@ static void take_frame(struct debug_offsets *o, const struct words *w, struct in
 static void take_code(struct debug_offsets *o, const struct words *w, struct infp_python_layout *l)
 {
         const unsigned most = INFP_PYTHON_MAX_CODE - 8;
-        const uint16_t n_arguments = take(o, w->code_file + 5, most);
 
         l->code_file = take(o, w->code_file, most);
         l->code_name = take(o, w->code_file + 1, most);
         l->code_qualname = take(o, w->code_file + 2, most);
         l->code_line_table = take(o, w->code_file + 3, most);
         l->code_first_line = take(o, w->code_file + 4, most);
-        if (n_arguments < 4)
-                o->is_bad = true;
-        l->code_flags =
-                (uint16_t) (n_arguments - 4); /* no word says where: it stands before the arguments since 3.11 */
         l->code_local_names = take(o, w->code_file + 6, most);
         l->code_local_kinds = take(o, w->code_file + 7, most);
         l->code_bytes = take(o, w->code_bytes, most);
@@ -253,7 +246,6 @@ static void take_code(struct debug_offsets *o, const struct words *w, struct inf
         cover(&l->code_size, l->code_qualname);
         cover(&l->code_size, l->code_line_table);
         cover(&l->code_size, l->code_first_line);
-        cover(&l->code_size, l->code_flags);
         cover(&l->code_size, l->code_units);
         cover(&l->code_size, l->code_per_thread);
         l->line_table_form = INFP_PYTHON_LOCATIONS;
