@@ -360,7 +360,11 @@ static const struct infp_python_moment *moment_of(struct infp_pythons *pythons, 
         };
         record = record_of(pythons, sample);
         if (record) {
+                const uint64_t unread = infp_python_codes_unread(pythons->codes);
+
                 name_frames(pythons, process, record);
+                if (infp_python_codes_unread(pythons->codes) != unread) /* code is freed faster than it is named */
+                        pythons->new_ns = infp_clock_ns(CLOCK_MONOTONIC);
                 pythons->moment.n = record->n;
                 pythons->moment.has_frames = true;
                 pythons->moment.end = record->end;

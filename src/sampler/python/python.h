@@ -42,7 +42,7 @@ const struct infp_perf_sample *infp_pythons_sample(struct infp_pythons *pythons,
 /* Before each reading of perf's buffers: takes what the kernel has read. */
 void infp_pythons_drain(struct infp_pythons *pythons);
 /* Whether perf's buffers are to be read often now: a program has just begun, and what it does before its Python is known has no Python
- * frames. */
+ * frames; or code was gone before its name was read. */
 bool infp_pythons_are_new(const struct infp_pythons *pythons, uint64_t now_ns);
 /* After it: takes what was found out about processes. */
 void infp_pythons_turn(struct infp_pythons *pythons, uint64_t now_ns);
