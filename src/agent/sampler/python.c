@@ -137,7 +137,7 @@ static uint64_t own_state(struct infp_agent_python *python, const struct infp_py
 
 /* ---- names ---- */
 
-enum { CACHED = 4096 };
+enum { CACHED = 4096, RECENT = 64 };
 
 /* Written by one thread at a time, read by any: a reader that finds `sequence` odd or changed does without. */
 struct cached {
@@ -184,18 +184,31 @@ static void cache_put(const struct infp_python_frame *frame, uint64_t check, str
         atomic_store_explicit(&at->sequence, sequence + 2, memory_order_release);
 }
 
-/* The code objects of all frames by one call of the kernel. Returns how many of them were copied, from the first on. */
+/* The code objects of all frames by one call of the kernel, each about once: recursion has few. Returns how many of the copies are there,
+ * from the first on. */
 static uint32_t copy_codes(struct infp_agent_python *python, uint32_t n)
 {
-        struct iovec local = { python->code_bytes, 0 }, remote[INFP_WIRE_FRAMES];
+        struct iovec local = { python->code_bytes, sizeof(python->code_bytes) }, remote[INFP_WIRE_FRAMES];
+        uint16_t recent[RECENT] = { 0 }; /* frames by their code: number + 1 */
         const int error = errno;
+        uint32_t n_copies = 0;
         ssize_t done;
 
-        for (uint32_t i = 0; i < n; i++)
-                remote[i] = (struct iovec){ (void *) (uintptr_t) python->frames[i].code,
-                                            python->frames[i].code ? INFP_AGENT_CODE_BYTES : 0 };
-        local.iov_len = sizeof(python->code_bytes);
-        done = syscall(SYS_process_vm_readv, getpid(), &local, 1, remote, n, 0);
+        for (uint32_t i = 0; i < n; i++) {
+                const uint64_t code = python->frames[i].code;
+                uint16_t *at = &recent[code / 16 % RECENT];
+
+                if (!code)
+                        continue;
+                if (*at && python->frames[*at - 1].code == code) {
+                        python->copies[i] = python->copies[*at - 1];
+                        continue;
+                }
+                remote[n_copies] = (struct iovec){ (void *) (uintptr_t) code, INFP_AGENT_CODE_BYTES };
+                python->copies[i] = (uint16_t) n_copies++;
+                *at = (uint16_t) (i + 1);
+        }
+        done = syscall(SYS_process_vm_readv, getpid(), &local, 1, remote, n_copies, 0);
         errno = error;
         return done < 0 ? 0 : (uint32_t) ((size_t) done / INFP_AGENT_CODE_BYTES);
 }
@@ -229,17 +242,15 @@ static void name_all(struct infp_agent_python *python, const struct infp_python_
                      struct infp_writer_thread *thread, uint32_t n, struct infp_wire_python *ret)
 {
         const uint32_t n_copied = copy_codes(python, n);
-        uint32_t k = 0;
 
         for (uint32_t i = 0; i < n; i++) {
                 const struct infp_python_frame *frame = &python->frames[i];
-                const uint32_t at = k;
+                const uint32_t at = python->copies[i];
                 uint64_t check;
 
                 ret[i] = (struct infp_wire_python){ INFP_WIRE_SHIM, frame->is_entry ? INFP_WIRE_ENTRY : 0 };
                 if (!frame->code)
                         continue;
-                k++;
                 check = at < n_copied ? check_of(python->code_bytes[at]) : 0;
                 if (at >= n_copied || !cache_get(frame, check, &ret[i])) {
                         ret[i] = name_of(python, memory, thread, frame);

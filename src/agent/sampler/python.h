@@ -15,6 +15,7 @@ struct infp_agent_python {
         struct infp_agent_memory memory;
         struct infp_python_frame frames[INFP_WIRE_FRAMES];
         uint8_t code_bytes[INFP_WIRE_FRAMES][INFP_AGENT_CODE_BYTES];
+        uint16_t copies[INFP_WIRE_FRAMES]; /* of each frame: which of them */
         struct infp_python_code code;
         struct infp_python_thread threads[INFP_AGENT_PYTHON_THREADS];
 };
