@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/fuzz/corpus/python: memory with an interpreter, two threads, frames and a code object, for fuzz_python.c."""
+"""Makes tests/fuzz/corpus/python: memory with an interpreter, two threads, frames and a code object, for fuzz_python.c; and such
+that begins with a task of asyncio, its coroutine and a callback."""
 import pathlib
 import struct
 
@@ -83,9 +84,51 @@ def make(minor, is_cycle):
     return bytes([minor - 8]) + memory.bytes
 
 
+# Of a task: its waiter (then the coroutine, the name); of a coroutine: its frame, its state.
+TASKS = {8: (104, 16, None), 10: (152, 16, None), 11: (128, 80, 75), 12: (128, 72, 67)}
+
+
+def new_type(memory, name, flags=0):
+    address, at = memory.take(512), memory.take(len(name) + 1)
+    memory.bytes[at - BASE:at - BASE + len(name)] = name
+    memory.put(address + 24, at)
+    memory.put(address + 32, 200)
+    memory.put(address + 168, flags)
+    return address
+
+
+def make_task(minor):
+    waiter, frame, state = TASKS[minor]
+    memory = Memory(bytes(256))
+    coroutine, method, pairs, pair = memory.take(512), memory.take(64), memory.take(48), memory.take(48)
+    memory.put(BASE + 8, new_type(memory, b"_asyncio.Task"))
+    memory.put(BASE + 24, method)
+    memory.put(BASE + 40, pairs)
+    memory.put(BASE + waiter, BASE)
+    memory.put(BASE + waiter + 8, coroutine)
+    name = text(memory, VERSIONS[minor], b"Task-1")
+    memory.put(name + 8, new_type(memory, b"str"))
+    memory.put(BASE + waiter + 16, name)
+    memory.put(coroutine + 8, new_type(memory, b"coroutine"))
+    if state:
+        memory.put(coroutine + state, 255, "<B")
+    else:
+        memory.put(coroutine + frame, coroutine + 128)
+    memory.put(method + 8, new_type(memory, b"method"))
+    memory.put(method + 24, BASE)
+    is_tuple = new_type(memory, b"tuple", 1 << 26)
+    for address, size, item in ((pairs, 1, pair), (pair, 2, method)):
+        memory.put(address + 8, is_tuple)
+        memory.put(address + 16, size)
+        memory.put(address + 24, item)
+    return bytes([minor - 8]) + memory.bytes
+
+
 folder = pathlib.Path(__file__).parent / "corpus" / "python"
 folder.mkdir(exist_ok=True)
 for number in VERSIONS:
     (folder / f"python-3.{number}").write_bytes(make(number, False))
     (folder / f"cycle-3.{number}").write_bytes(make(number, True))
+for number in TASKS:
+    (folder / f"task-3.{number}").write_bytes(make_task(number))
 (folder / "words").write_bytes(bytes([7]) + struct.pack(f"<{len(WORDS_13)}Q", *WORDS_13) * 4)
