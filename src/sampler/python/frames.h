@@ -5,7 +5,7 @@
 
 enum {
         INFP_FRAMES_MOST = 512,      /* of one stack; the outermost are left out */
-        INFP_FRAMES_PROCESSES = 1024 /* that run Python at the same time */
+        INFP_FRAMES_PROCESSES = 4096 /* that run Python at the same time */
 };
 
 /* A process that runs Python. Key: its number, as our own pid namespace has it. */
