@@ -231,6 +231,20 @@ def test_locals(infprof, start, name):
     assert process.poll() is None
 
 
+def test_locals_of_many_frames(infprof, start):
+    """Reading them all would take a second or more: the thread runs again before that, and what is missing is said."""
+    variables = "; ".join(f"v{i} = {{k: (k, k) for k in range(10)}}" for i in range(25))
+    code = (f"import sys, time\nsys.setrecursionlimit(5000)\ndef deep(n):\n    {variables}\n    if n:\n        return deep(n - 1)\n"
+            "    print('ready', flush=True)\n    time.sleep(1000)\ndeep(480)")
+    process = start("/usr/bin/python3", "-c", code)
+    thread = backtrace(infprof, process.pid, "--locals")[0]
+    frames = [frame for frame in thread["frames"] if frame["frame_type"] == "Python"]
+    n = int(re.fullmatch(r"only the variables of its inner (\d+) frames were read: it had to run again after 20 ms", thread["why"])[1])
+    assert len(frames) == 482 and thread["stack"] == "merged"
+    assert n < 480 and all(len(frame.get("locals", {})) >= 26 for frame in frames[:n])
+    assert not any(frame.get("locals") for frame in frames[n + 1:])
+
+
 def test_locals_of_torch(infprof, start):
     code = ("import torch, time\ndef work():\n    plain = torch.zeros(3, 4)\n    deep = torch.zeros(1, 2, 3, 1, 2, 1, 2, dtype=torch.int64)\n"
             "    none = torch.zeros(0, dtype=torch.bool)\n    one = torch.tensor(1.5, dtype=torch.float64)\n"

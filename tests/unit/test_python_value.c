@@ -71,12 +71,13 @@ static void fill(void)
 
 static unsigned n_taken;
 
-static void take(void *context, const char *name, const char *value)
+static bool take(void *context, const char *name, const char *value)
 {
         (void) context;
         n_taken++;
         assert_in_range(strlen(name), 0, INFP_PYTHON_TEXT);
         assert_in_range(strlen(value), 1, MOST_OUT);
+        return n_taken % 100 != 0;
 }
 
 static void test_memory_of_no_meaning(void **context)

@@ -13,6 +13,7 @@ enum {
         INFP_BACKTRACE_FRAMES = 1024,         /* of a stack */
         INFP_BACKTRACE_THREADS = 65536,       /* of a process */
         INFP_BACKTRACE_STACK_BYTES = 1 << 20, /* copied of a stack */
+        INFP_BACKTRACE_LOCALS_MS = 20,        /* for the variables of a thread, which stands meanwhile */
 };
 
 /* A place in native code, named once for all stacks that have it. */
@@ -95,6 +96,7 @@ struct infp_backtrace_walked {
         uint32_t codes[INFP_BACKTRACE_FRAMES]; /* of codes; UINT32_MAX: a shim, or it could not be read */
         struct infp_backtrace_local *locals[INFP_BACKTRACE_FRAMES];
         unsigned n_locals[INFP_BACKTRACE_FRAMES];
+        uint32_t n_with_locals; /* the inner frames whose variables are all there; of the others none are, or some */
         uint32_t n;
         enum infp_python_end end;
         bool holds_gil;

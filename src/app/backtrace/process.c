@@ -288,6 +288,21 @@ static void judge_python(struct taking *t, struct infp_backtrace_thread *thread)
         }
 }
 
+static void judge_locals(struct taking *t, struct infp_backtrace_thread *thread)
+{
+        uint32_t n_shown = 0; /* of them: not the shims */
+
+        if (!t->b->options.locals || !thread->has_python || t->walked.n_with_locals >= t->walked.n)
+                return;
+        for (uint32_t i = 0; i < t->walked.n_with_locals; i++)
+                n_shown += t->walked.frames[i].code != 0;
+        thread->why = infp_backtrace_printf(t->b,
+                                            "%s%sonly the variables of its inner %u frames were read: it had to run "
+                                            "again after %d ms",
+                                            thread->why ? thread->why : "", thread->why ? "; " : "", n_shown,
+                                            INFP_BACKTRACE_LOCALS_MS);
+}
+
 /* From what was read of the thread to what is shown. */
 static void conclude(struct taking *t, struct infp_backtrace_thread *thread, struct infp_backtrace_raws *raws)
 {
@@ -419,6 +434,7 @@ static void done(void *context, unsigned index, const struct infp_stopped *stopp
         if (wants_native(t->b))
                 unwind(t, stopped);
         conclude(t, thread, &t->raws[index]);
+        judge_locals(t, thread);
 }
 
 /* ---- the whole process ---- */

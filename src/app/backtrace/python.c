@@ -6,6 +6,7 @@
 
 #include "app/backtrace/parts.h"
 #include "base/mem.h"
+#include "base/time.h"
 
 enum {
         MOST_CODES = 65536,
@@ -125,25 +126,29 @@ struct locals {
         struct infp_backtraces *b;
         struct infp_backtrace_local *all;
         unsigned n;
+        uint64_t until_ns;
 };
 
-static void take_local(void *context, const char *name, const char *value)
+static bool take_local(void *context, const char *name, const char *value)
 {
         struct locals *locals = context;
 
         if (INFP_ONE_MORE(locals->all, locals->n))
                 locals->all[locals->n++] = (struct infp_backtrace_local){ infp_backtrace_text(locals->b, name),
                                                                           infp_backtrace_text(locals->b, value) };
+        return infp_clock_ns(CLOCK_MONOTONIC) < locals->until_ns;
 }
 
 static void read_locals(struct infp_backtrace_python *python, struct infp_backtrace_walked *walked)
 {
+        const uint64_t until_ns = infp_clock_ns(CLOCK_MONOTONIC) + INFP_BACKTRACE_LOCALS_MS * INFP_NS_PER_MS;
         struct infp_backtraces *b = python->b;
 
         memset(walked->locals, 0, sizeof(walked->locals));
         memset(walked->n_locals, 0, sizeof(walked->n_locals));
-        for (uint32_t i = 0; i < walked->n; i++) {
-                struct locals locals = { .b = b };
+        for (walked->n_with_locals = 0; walked->n_with_locals < walked->n;) {
+                const uint32_t i = walked->n_with_locals;
+                struct locals locals = { .b = b, .until_ns = until_ns };
 
                 infp_python_locals(&python->values, &walked->frames[i], take_local, &locals);
                 if (locals.all && !INFP_ONE_MORE(b->locals, b->n_locals)) {
@@ -154,6 +159,9 @@ static void read_locals(struct infp_backtrace_python *python, struct infp_backtr
                         b->locals[b->n_locals++] = locals.all;
                 walked->locals[i] = locals.all;
                 walked->n_locals[i] = locals.n;
+                if (infp_clock_ns(CLOCK_MONOTONIC) >= until_ns)
+                        return;
+                walked->n_with_locals++;
         }
 }
 

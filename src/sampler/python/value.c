@@ -484,8 +484,9 @@ static bool is_cell(struct infp_python_values *v, uint64_t word)
         return type && strcmp(type->name, "cell") == 0;
 }
 
-static void put_local(struct infp_python_values *v, const struct names *names, uint64_t i, uint64_t word, uint8_t kind,
-                      void (*take)(void *context, const char *name, const char *value), void *context)
+/* False: no more are wanted. */
+static bool put_local(struct infp_python_values *v, const struct names *names, uint64_t i, uint64_t word, uint8_t kind,
+                      bool (*take)(void *context, const char *name, const char *value), void *context)
 {
         infp_autostr struct infp_str text = { 0 };
         char name[INFP_PYTHON_TEXT];
@@ -493,19 +494,18 @@ static void put_local(struct infp_python_values *v, const struct names *names, u
 
         if (!word || kind & HIDDEN || !read_word(v, names->tuple + v->layout->tuple_items + 8 * i, &object_of_name) ||
             infp_python_text_read(v->layout, &v->memory, object_of_name, name) < 0)
-                return;
+                return true;
         if (kind & (CELL | FREE) && !is_cell(v, word))
                 kind = 0;
         object = value_of(v, word, kind);
         if (!object)
-                return;
+                return true;
         infp_python_value_put(v, name, object, &text);
-        if (!text.failed && text.size)
-                take(context, name, text.data);
+        return text.failed || !text.size || take(context, name, text.data);
 }
 
 void infp_python_locals(struct infp_python_values *values, const struct infp_python_frame *frame,
-                        void (*take)(void *context, const char *name, const char *value), void *context)
+                        bool (*take)(void *context, const char *name, const char *value), void *context)
 {
         const struct infp_python_layout *l = values->layout;
         const bool has_kinds = l->code_local_kinds != INFP_PYTHON_ABSENT;
@@ -526,8 +526,9 @@ void infp_python_locals(struct infp_python_values *values, const struct infp_pyt
                 if (!names[k].n || !read(values, at, words, names[k].n * sizeof(*words)))
                         continue;
                 for (uint64_t i = 0; i < names[k].n; i++)
-                        put_local(values, &names[k], i, words[i], has_kinds ? kinds[i] : names[k].default_kind, take,
-                                  context);
+                        if (!put_local(values, &names[k], i, words[i], has_kinds ? kinds[i] : names[k].default_kind,
+                                       take, context))
+                                return;
                 at += names[k].n * sizeof(*words);
         }
 }

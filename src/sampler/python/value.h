@@ -21,7 +21,7 @@ struct infp_python_values {
 /* Appends one line of UTF-8. name: of the variable; a value whose name says that it is secret is ***. */
 void infp_python_value_put(struct infp_python_values *values, const char *name, uint64_t object, struct infp_str *out);
 
-/* Calls back for each variable of a frame that has a value, in the code's order. Texts are borrowed for the call. frame and code: of an
- * infp_python_frame, whose thread stands. */
+/* Calls back for each variable of a frame that has a value, in the code's order, until that returns false. Texts are borrowed for the
+ * call. frame and code: of an infp_python_frame, whose thread stands. */
 void infp_python_locals(struct infp_python_values *values, const struct infp_python_frame *frame,
-                        void (*take)(void *context, const char *name, const char *value), void *context);
+                        bool (*take)(void *context, const char *name, const char *value), void *context);
