@@ -74,12 +74,42 @@ static void there_is_a_bound(void **state)
         infp_python_names_done(&names);
 }
 
+/* Long texts end before their number does: names that were known stay, new ones share the name of the rest. */
+static void there_is_a_bound_of_bytes(void **state)
+{
+        struct infp_python_names names = { 0 };
+        const uint64_t first = add(&names, "Model.forward", "/srv/model.py", 12);
+        size_t kept = 0;
+        uint64_t last = 0;
+        char function[1000];
+
+        (void) state;
+        memset(function, 'f', sizeof(function));
+        for (unsigned i = 0; i < 40000; i++) {
+                snprintf(function + 900, sizeof(function) - 900, "%u", i);
+                last = add(&names, function, "/srv/made.py", 1);
+        }
+        for (size_t i = 0; i < names.texts.cap; i++)
+                if (names.texts.slots[i].key)
+                        kept += strlen((const char *) (uintptr_t) names.texts.slots[i].value) + 1;
+        assert_in_range(kept, 8 << 20, 16 << 20);
+        assert_true(names.by_id.n < 20000);
+        assert_string_equal(infp_python_names_get(&names, last)->function, "[more functions]");
+        assert_string_equal(infp_python_names_get(&names, last)->file, "[python]");
+        function[0] = '/';
+        assert_true(last == add(&names, "Model.forward", function, 1));
+        assert_true(first == add(&names, "Model.forward", "/srv/model.py", 12));
+        assert_true(last != add(&names, "Model.forward", "/srv/model.py", 13));
+        infp_python_names_done(&names);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_line_of_a_function_is_a_frame),
                 cmocka_unit_test(a_frame_without_a_name_has_its_address),
                 cmocka_unit_test(there_is_a_bound),
+                cmocka_unit_test(there_is_a_bound_of_bytes),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,13 @@
 #include "base/hash.h"
 #include "model/stack_tables.h"
 
-enum { MOST_LINES = 61440, MOST_NAMES = 65536 }; /* the rest is for functions without lines */
+enum {
+        MOST_LINES = 61440,
+        MOST_NAMES = 65536,    /* the rest is for functions without lines */
+        MOST_BYTES = 16 << 20, /* of texts, with what keeping one takes */
+        TEXT_BYTES = 64,
+};
+static const char more[] = "[more functions]";
 
 static void free_all(struct infp_map *map)
 {
@@ -26,19 +32,23 @@ const char *infp_python_names_text(struct infp_python_names *names, const char *
 {
         const uint64_t key = infp_hash64(text, strlen(text), 0) | 1; /* 0 is kept apart by the map */
         const uint64_t *at = infp_map_get(&names->texts, key);
+        const size_t bytes = strlen(text) + TEXT_BYTES;
         char *own;
 
         if (at)
                 return (const char *) (uintptr_t) *at;
+        if (names->text_bytes + bytes > MOST_BYTES)
+                return more;
         own = strdup(text);
         if (own && infp_map_put(&names->texts, key, (uintptr_t) own) < 0) {
                 free(own);
                 own = NULL;
         }
+        names->text_bytes += own ? bytes : 0;
         return own;
 }
 
-static const struct infp_python_name rest = { .function = "[more functions]", .file = "[python]" };
+static const struct infp_python_name rest = { .function = more, .file = "[python]" };
 
 static uint64_t id_of(const struct infp_python_name *name)
 {
@@ -68,6 +78,8 @@ uint64_t infp_python_names_add(struct infp_python_names *names, const struct inf
         const uint64_t id = id_of(name);
         struct infp_python_name function = *name;
 
+        if (name->function == more || name->file == more)
+                return add(names, id_of(&rest), &rest);
         if (names->by_id.n < MOST_LINES || infp_map_get(&names->by_id, id))
                 return add(names, id, name);
         function.line = 0;

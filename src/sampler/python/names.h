@@ -1,6 +1,7 @@
 /* Named Python frames: a function, a file and a line, each once, and found by the id of its frame. Bounded. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/map.h"
@@ -14,10 +15,12 @@ struct infp_python_name {
 struct infp_python_names {
         struct infp_map by_id; /* to struct infp_python_name */
         struct infp_map texts; /* by hash: each text once */
+        size_t text_bytes;
 };
 
 void infp_python_names_done(struct infp_python_names *names);
-/* A text that stays. NULL: no memory. */
+/* A text that stays. Where there are too many it is one whose frames are those that infp_python_names_add has no room for. NULL: no
+ * memory. */
 const char *infp_python_names_text(struct infp_python_names *names, const char *text);
 /* The id of the frame, which is equal in all runs. The texts are those of infp_python_names_text. Where there are too many lines it is
  * that of its function, and then one for all that are left; 0: no memory. */
