@@ -13,22 +13,22 @@
 
 enum { PATIENCE_MS = 200 };
 
+// clang-format off
 static const struct infp_option options[] = {
-        { 0, "name", "RE", "the processes whose name or command line matches this extended regular expression", false },
-        { 0, "port", "N", "the process that listens on this TCP port", false },
+        { 0, "name", "REGEX", "the processes whose name or command line matches this extended regular expression", false },
+        { 0, "port", "PORT", "the process that listens on this TCP port", false },
         { 0, "python-only", NULL, "show Python frames alone", false },
         { 0, "native-only", NULL, "show native frames alone", false },
         { 0, "locals", NULL, "show the values of Python's variables, with secrets masked", false },
-        { 0, "no-block", NULL, "stop no thread: show Python frames alone, each stack read until it is the same twice",
-          false },
-        { 0, "async", NULL, "show the tasks of asyncio's event loops too: what each does, and which task awaits it",
-          false },
+        { 0, "no-block", NULL, "stop no thread: show Python frames alone, each stack read until it is the same twice", false },
+        { 0, "async", NULL, "show the tasks of asyncio's event loops too: what each does, and which task awaits it", false },
         { 0, "keep-secrets", NULL, "do not mask keys, tokens and passwords", false },
         { 'v', "verbose", NULL, "print on standard error what the stacks cost", false },
-        { 0, "json", NULL, "an array of objects, one for each thread, and for each task", false },
+        { 0, "json", NULL, "print an array of objects, one for each thread, and for each task", false },
         INFP_OUTPUT_OPTION,
         { 0 },
 };
+// clang-format on
 
 static int read_number(const char *what, const char *text, pid_t *ret, struct infp_err *err)
 {
@@ -68,11 +68,12 @@ static int read_options(const struct infp_arguments *arguments, pid_t *pid, stru
         if (n != 1)
                 return infp_fail(err, -EINVAL, "%s",
                                  n ? "only one of PID, --name and --port can be shown at once"
-                                   : "name a process: PID, --name RE or --port N");
+                                   : "name a process: PID, --name REGEX or --port PORT");
         if (ret->python_only && ret->native_only)
                 return infp_fail(err, -EINVAL, "--python-only or --native-only, not both");
         if (ret->locals && (ret->native_only || ret->no_block))
-                return infp_fail(err, -EINVAL, "--locals is for Python frames of threads that stand: not with %s",
+                return infp_fail(err, -EINVAL,
+                                 "--locals reads Python frames of stopped threads; it cannot be combined with %s",
                                  ret->no_block ? "--no-block" : "--native-only");
         if (ret->native_only && ret->no_block)
                 return infp_fail(err, -EINVAL, "--no-block reads no native frames: they change too fast");
@@ -133,40 +134,29 @@ static int run(const struct infp_arguments *arguments)
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 
+// clang-format off
 const struct infp_command infp_command_backtrace = {
         .name = "backtrace",
         .summary = "show what every thread of a process does now",
         .operands = "[PID [TID]]",
         .options = options,
-        .more = "Shows the stacks of all threads of the process and of those that descend from it, innermost frame "
-                "first: "
-                "native\n"
-                "frames, and in their place among them those of CPython 3.8 and later. TID shows one thread of PID "
-                "alone.\n"
+        .more = "Shows the stacks of all threads of the process and of those that descend from it, innermost frame first: native\n"
+                "frames, and in their place among them those of CPython 3.8 to 3.15. TID shows one thread of PID alone.\n"
                 "\n"
-                "Each thread is stopped by ptrace, one at a time, for as long as its stack is read, well below a "
-                "millisecond "
-                "as a\n"
-                "rule; its stop time is shown. If infprof is killed, the kernel lets the thread go. A system call that "
-                "waits "
-                "with\n"
+                "Each thread is stopped by ptrace, one at a time, for as long as its stack is read, well below a millisecond as a\n"
+                "rule; its stop time is shown. If infprof is killed, the kernel lets the thread go. A system call that waits with\n"
                 "epoll_wait, or on a socket with a time limit, may return EINTR, as after any stop and continue.\n"
                 "\n"
-                "The stop needs the right to trace the process: the same user where kernel.yama.ptrace_scope is 0, or "
-                "CAP_SYS_PTRACE\n"
+                "The stop needs the right to trace the process: the same user where kernel.yama.ptrace_scope is 0, or CAP_SYS_PTRACE\n"
                 "(root; docker run --cap-add SYS_PTRACE; kubectl debug --profile=sysadmin).\n"
                 "\n"
-                "--async lists the tasks of asyncio, suspended ones too: the coroutines that a task waits in, with the "
-                "line of\n"
-                "each await, and the tasks that await it. All threads stand while they are read (with --no-block: "
-                "none). "
-                "In\n"
+                "--async lists the tasks of asyncio, suspended ones too: the coroutines that a task waits in, with the line of\n"
+                "each await, and the tasks that await it. All threads are stopped while they are read (with --no-block: none). In\n"
                 "JSON a task is an object with `task`, its address.\n"
                 "\n"
-                "In JSON, `stack` is merged, native, python, unmerged (both were read and do not fit: native_frames "
-                "has the "
-                "native\n"
-                "ones), torn (not all Python frames could be read) or none, and `why` says what is missing.\n"
+                "In JSON, `stack` is merged, native, python, unmerged (both were read and do not fit: native_frames has the native\n"
+                "ones), torn (not all Python frames could be read) or none; `incomplete` says that the outermost frames are missing,\n"
+                "and `why` what is missing.\n"
                 "\n"
                 "examples:\n"
                 "  infprof backtrace 4242\n"
@@ -175,3 +165,4 @@ const struct infp_command infp_command_backtrace = {
                 "  infprof backtrace 4242 --json | jq '.[] | select(.holds_gil) | .frames[].func'",
         .run = run,
 };
+// clang-format on

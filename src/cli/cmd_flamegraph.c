@@ -34,7 +34,7 @@ static const struct infp_option options[] = {
         { 0, "by", "WHAT", "one graph per process, thread, state or mode; or group by module or line", false },
         { 0, "mode", "MODE", "cpu, wall, off-cpu, heap, or a mode of an imported profile (default: cpu)", false },
         { 0, "pid", "PID", "only this process", false },
-        { 0, "filter", "RE", "only stacks with a function that matches (POSIX extended)", false },
+        { 0, "filter", "REGEX", "only stacks with a function that matches (POSIX extended)", false },
         INFP_RANGE_OPTIONS,
         { 0, "python-only", NULL, "only Python functions: the time of native ones is their callers' own", false },
         { 0, "native-only", NULL, "all functions but Python's", false },

@@ -76,7 +76,7 @@ def test_threads_of_a_c_program(program, start, backtrace):
     threads = backtrace(process.pid)
     assert len(threads) == 4
     for tid, thread in threads.items():
-        assert thread["stack"] == "native" and not thread["truncated"] and thread["why"] is None
+        assert thread["stack"] == "native" and not thread["incomplete"] and thread["why"] is None
         assert thread["name"] == "backtrace_progr" and thread["state"] == "S" and 0 < thread["stop_us"] < 1e6
         assert [frame["depth"] for frame in thread["frames"]] == list(range(len(thread["frames"])))
         assert {frame["frame_type"] for frame in thread["frames"]} == {"Native"}
@@ -112,7 +112,7 @@ def test_2000_threads(program, start, backtrace):
     process = start(program, 2000)
     threads = backtrace(process.pid)
     assert len(threads) == 2001
-    assert sum("inner" in names(thread) and not thread["truncated"] for thread in threads.values()) == 2000
+    assert sum("inner" in names(thread) and not thread["incomplete"] for thread in threads.values()) == 2000
 
 
 def test_the_tree_by_name_and_port(start, backtrace):
@@ -284,8 +284,8 @@ def test_programs_that_end_or_exec(infprof, start):
     (["--port", "0"], "a TCP port is from 1 to 65535"),
     (["1", "--python-only", "--native-only"], "not both"),
     (["1", "--no-block", "--native-only"], "--no-block reads no native frames"),
-    (["1", "--locals", "--native-only"], "not with --native-only"),
-    (["1", "--locals", "--no-block"], "not with --no-block"),
+    (["1", "--locals", "--native-only"], "cannot be combined with --native-only"),
+    (["1", "--locals", "--no-block"], "cannot be combined with --no-block"),
 ])
 def test_bad_arguments(infprof, words, message):
     done = run([infprof, "backtrace", *words])

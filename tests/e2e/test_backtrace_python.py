@@ -80,7 +80,7 @@ def test_frames_are_those_of_faulthandler(infprof, parked, name):
     for options, kinds in (([], {"merged"}), (["--python-only"], {"python"}), (["--no-block"], {"python"})):
         threads = backtrace(infprof, process.pid, *options)
         assert {thread["stack"] for thread in threads} == kinds, options
-        assert not any(thread["truncated"] or thread["why"] for thread in threads), options
+        assert not any(thread["incomplete"] or thread["why"] for thread in threads), options
         assert sorted(python_frames(thread) for thread in threads) == wanted, options
         assert not any(thread["holds_gil"] for thread in threads)
         assert all(("stop_us" in thread) == (options != ["--no-block"]) for thread in threads)

@@ -125,7 +125,7 @@ static uint64_t stat_field(const struct infp_backtraces *b, pid_t pid, unsigned 
         return ret;
 }
 
-/* ---- while it stands ---- */
+/* ---- while it is stopped ---- */
 
 /* Where the stack with this pointer ends; 0: not known. glibc and musl put the thread's descriptor at its end. */
 static uint64_t end_of(const struct taking *t, const struct infp_stopped *stopped, uint64_t sp)
@@ -264,7 +264,7 @@ static bool put_merged(struct taking *t, struct infp_backtrace_raws *raws)
         return n > 0;
 }
 
-static const char *why_truncated(struct infp_backtraces *b, enum infp_unwind_end end)
+static const char *why_incomplete(struct infp_backtraces *b, enum infp_unwind_end end)
 {
         if (end == INFP_UNWIND_TRUNCATED)
                 return "its outer frames are not in the part of the stack that was copied";
@@ -276,7 +276,7 @@ static const char *why_truncated(struct infp_backtraces *b, enum infp_unwind_end
 static void judge_python(struct taking *t, struct infp_backtrace_thread *thread)
 {
         if (t->walked.end == INFP_PYTHON_TOO_DEEP) {
-                thread->is_truncated = true;
+                thread->is_incomplete = true;
                 thread->why = infp_backtrace_printf(t->b, "it has more than %d Python frames", INFP_BACKTRACE_FRAMES);
         } else if (t->walked.end != INFP_PYTHON_WHOLE) {
                 thread->stack = INFP_BACKTRACE_TORN;
@@ -314,8 +314,8 @@ static void conclude(struct taking *t, struct infp_backtrace_thread *thread, str
                 thread->holds_gil = t->walked.holds_gil;
         }
         if (has_native && t->end != INFP_UNWIND_COMPLETE) {
-                thread->is_truncated = true;
-                thread->why = why_truncated(t->b, t->end);
+                thread->is_incomplete = true;
+                thread->why = why_incomplete(t->b, t->end);
         }
         if (!thread->has_python || (!t->walked.n && has_native)) {
                 thread->stack = has_native ? INFP_BACKTRACE_NATIVE_ALONE : INFP_BACKTRACE_NONE;

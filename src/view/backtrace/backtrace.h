@@ -42,11 +42,11 @@ struct infp_backtrace_thread {
         const char *name;
         char state; /* as in /proc/PID/stat; 0: not known */
         enum infp_backtrace_stack stack;
-        bool is_truncated; /* outer frames are missing */
+        bool is_incomplete; /* outermost frames are missing */
         bool was_stopped;
         bool has_python, holds_gil;
         int64_t interpreter;     /* of has_python */
-        double stop_us, wait_us; /* of was_stopped: how long it stood; before that, how long it took to stop */
+        double stop_us, wait_us; /* of was_stopped: how long it was stopped; before that, how long it took to stop */
         const char *why;         /* of what is missing; NULL: nothing is */
         struct infp_backtrace_frame *frames, *native; /* innermost first; native: where frames are Python's alone */
         uint32_t n_frames, n_native;

@@ -87,7 +87,7 @@ static void put_thread(struct infp_json *json, const struct infp_backtrace_proce
         infp_json_member_str(json, "python", process->python);
         infp_json_member_str(json, "problem", process->problem);
         infp_json_member_str(json, "stack", infp_backtrace_stack_name(thread->stack));
-        infp_json_member_bool(json, "truncated", thread->is_truncated);
+        infp_json_member_bool(json, "incomplete", thread->is_incomplete);
         infp_json_member_str(json, "why", thread->why);
         if (thread->has_python) {
                 infp_json_member_i64(json, "interpreter", thread->interpreter);

@@ -91,7 +91,7 @@ static void put_thread(struct infp_out *out, const struct infp_backtrace_thread 
         infp_report_end(out);
         if (thread->why) {
                 infp_report_put(out, "  %s%s: %s", infp_backtrace_stack_name(thread->stack),
-                                thread->is_truncated ? ", incomplete" : "", thread->why);
+                                thread->is_incomplete ? ", incomplete" : "", thread->why);
                 infp_report_end(out);
         }
         put_frames(out, thread->frames, thread->n_frames);
