@@ -313,23 +313,20 @@ static int run(const struct infp_arguments *arguments)
         return code;
 }
 
+// clang-format off
 const struct infp_command infp_command_top = {
         .name = "top",
         .summary = "show live what a process does: functions, lines, threads, engine",
         .operands = "[PID...]",
         .options = options,
-        .more = "Without a PID, --name or --port it shows the newest run that the user records now; without one, the "
-                "machine. It records\n"
-                "into a private directory, which is removed at the end unless key w keeps the run. Nothing is loaded "
-                "into the target, and\n"
+        .more = "Without a PID, --name or --port it shows the newest run that the user records now; without one, the machine. It records\n"
+                "into a private directory, which is removed at the end unless key w keeps the run. Nothing is loaded into the target, and\n"
                 "nothing in it is stopped.\n"
                 "\n"
-                "Keys: f l t functions, lines, threads; s o n sort; m wall-clock time; / filter; + - window; p pause; "
-                "Left, Right earlier\n"
-                "and later moments; r count anew; w keep the run; ? all keys; q quit.\n"
+                "Keys: f l t functions, lines, threads; s o n sort; m wall-clock time; / filter; + - window; p pause; Left, Right earlier\n"
+                "and later moments; r reset the totals; w keep the run; ? all keys; q quit.\n"
                 "\n"
-                "Without a terminal, with TERM=dumb or with -b it prints a table each period. NO_COLOR=1 draws without "
-                "colours.\n"
+                "Without a terminal, with TERM=dumb or with -b it prints a table each period. NO_COLOR=1 draws without colours.\n"
                 "\n"
                 "examples:\n"
                 "  infprof top 4711\n"
@@ -338,3 +335,4 @@ const struct infp_command infp_command_top = {
                 "  infprof top --json -n 1 4711 | jq '.functions[0]'",
         .run = run,
 };
+// clang-format on

@@ -15,10 +15,10 @@ const struct infp_top_help infp_top_helps[] = {
         { "m", "time on the CPU, or wall-clock time with waits" },
         { "/", "show what matches a regular expression; Esc: all again" },
         { "+ -", "longer, shorter window" },
-        { "p, Space", "pause: keep this moment, go on with the same key" },
+        { "p, Space", "pause or resume" },
         { "Left Right", "freeze: one second back, forward; [ ] ten seconds" },
         { "Up Down, PgUp PgDn", "scroll; Home: to the top" },
-        { "r", "count anew from now on" },
+        { "r", "reset the totals" },
         { "w", "keep the run when top ends" },
         { "q", "quit" },
         { NULL, NULL },
@@ -217,7 +217,7 @@ static enum infp_top_does press_letter(struct infp_top_choice *choice, struct in
                 break;
         case 'r':
                 infp_watch_reset(watch);
-                say(choice, "sums begin anew");
+                say(choice, "totals reset");
                 break;
         case 'w':
                 save(choice, about);

@@ -410,7 +410,7 @@ static void put_foot(struct making *m)
         else if (m->choice->message[0])
                 put(m, line, INFP_TOP_WARN, 0, m->choice->message);
         else if (left_out)
-                putf(m, line, INFP_TOP_WARN, "%s samples have stacks that there is no room for",
+                putf(m, line, INFP_TOP_WARN, "%s samples were left out: too many different stacks",
                      infp_count(left_out).text);
         else
                 put(m, line, INFP_TOP_DIM, 0,
