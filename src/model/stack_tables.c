@@ -90,7 +90,7 @@ static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_PYTHON_METHOD] = INFP_COLUMN(python_method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How Python frames are read; null = they are not."),
         [INFP_SAMPLER_PYTHON_MERGED] = INFP_COLUMN(python_merged, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose stacks have their Python frames in the places of the interpreter's own."),
         [INFP_SAMPLER_PYTHON_UNMERGED] = INFP_COLUMN(python_unmerged, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose Python frames do not fit their native frames: their stacks are native."),
-        [INFP_SAMPLER_PYTHON_TORN] = INFP_COLUMN(python_torn, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose Python frames changed while they were read: their stacks are native."),
+        [INFP_SAMPLER_PYTHON_TORN] = INFP_COLUMN(python_torn, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose Python frames could not be read whole: they changed meanwhile, or their memory was not there. Their stacks are native."),
         [INFP_SAMPLER_PYTHON_MISSED] = INFP_COLUMN(python_missed, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples in which Python was at work, whose Python frames were not read: their stacks are native."),
         [INFP_SAMPLER_PYTHON_UNNAMED] = INFP_COLUMN(python_unnamed, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Code objects that were gone before their names were read."),
         [INFP_SAMPLER_PYTHON_PROCESSES] = INFP_COLUMN(python_processes, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Programs whose Python was found."),

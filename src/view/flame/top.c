@@ -401,8 +401,8 @@ static void put_python_share(struct infp_str *out, const struct infp_sampling_mo
                 const char *one, *many;
         } without[] = {
                 { s->python_unmerged, "that does not fit its native frames", "that do not fit their native frames" },
-                { s->python_torn, "whose frames changed while they were read",
-                  "whose frames changed while they were read" },
+                { s->python_torn, "whose Python frames could not be read whole",
+                  "whose Python frames could not be read whole" },
                 { s->python_missed, "whose frames were not read", "whose frames were not read" },
         };
         const double all = s->python_merged + s->python_unmerged + s->python_torn + s->python_missed;
