@@ -1,4 +1,4 @@
-/* The one way to read a table of a run: Arrow segments (closed, open, torn), Parquet (by DuckDB), later rings; in order of
+/* Reads a table of a run from its begin: Arrow segments (closed, open, torn), Parquet (by DuckDB), later rings; in order of
  * segments; columns that a segment lacks are null, unknown ones pass through. */
 #pragma once
 

@@ -132,7 +132,8 @@ static inline uint64_t infp_writer_new_id(struct infp_writer_thread *thread)
         return id ? id : thread->next_id++;
 }
 
-/* Stacks (writer_stack.c, for agents alone). Ids belong to this file: a child of fork gets others. 0: no room (counted), or no frame.
+/* Interned stacks and code (writer_stack.c), for agents alone: the stacks are for the heap agent to come, since today's sampler agent sends
+ * whole samples, which name code alone. Ids belong to this file: a child of fork gets others. 0: no room (counted), or no frame.
  * One that was sent before costs only a look-up. Safe in signal handlers, as all else here. */
 struct infp_writer_stack {
         const uint64_t *native; /* innermost first; beyond INFP_WIRE_FRAMES they are cut, and flagged */
