@@ -12,7 +12,7 @@ struct infp_sampler_pythons {
         uint64_t replaced, handler_ns; /* of samplers inside processes */
 };
 
-/* Of that which is not NULL, if any. */
+/* From whichever is not NULL. */
 void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside *inside,
                                 struct infp_sampler_pythons *ret);
 /* pythons NULL: the mode has no Python frames. */

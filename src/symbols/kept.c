@@ -28,7 +28,7 @@ struct infp_kept_names {
         int fd;
 };
 
-/* What stands before the names: all of it must be as it is to be. */
+/* File header; a file whose header does not match is ignored. */
 struct head {
         uint64_t magic, where; /* the file and its debug file, as they are now */
         uint64_t size, hash;

@@ -15,14 +15,16 @@
 enum infp_watch_mode { INFP_WATCH_CPU, INFP_WATCH_WALL, INFP_WATCH_MODES };
 
 struct infp_watch;
-/* history_ns: how long single samples are kept. The run is borrowed until free. */
+/* history_ns: how long single samples are kept. The run is borrowed until free. 0, -ENOMEM, or why a table cannot be read on
+ * (query/stream.h); *ret is set only at 0. */
 int infp_watch_new(struct infp_run *run, uint64_t history_ns, struct infp_watch **ret, struct infp_err *err);
 struct infp_watch *infp_watch_free(struct infp_watch *watch); /* NULL is fine; returns NULL */
-/* Takes all that has been written since. 1: something was new; 0; a negative errno. */
+/* Takes all that has been written since. 1: something was new; 0; a negative errno: of a table that cannot be read, or -ENOMEM. What was
+ * taken before stays. */
 int infp_watch_read(struct infp_watch *watch, struct infp_err *err);
 void infp_watch_reset(struct infp_watch *watch); /* "since the start" begins now */
 
-/* Frames of files and of the kernel that the recorder leaves to `finish`. */
+/* Frames of files and of the kernel that the recorder leaves to `finish`. Texts are borrowed until free. */
 struct infp_watch_frame {
         uint64_t id, address;
         uint8_t kind;
@@ -30,11 +32,12 @@ struct infp_watch_frame {
 };
 /* The next one; each is given out once. False: there is none now. */
 bool infp_watch_nameless(struct infp_watch *watch, struct infp_watch_frame *ret);
-/* What was found, outermost function first; n 0: nothing, it keeps the name that it has. */
+/* What was found, outermost function first; n 0: nothing, it keeps the name that it has. Texts are copied. */
 struct infp_watch_name {
         const char *name, *file, *from; /* file NULL: not known; from as symbols.sFrom */
         int64_t line, function_line;    /* 0: not known */
 };
+/* 0, also for a frame that is not known; -ENOMEM: some of its levels may have been set. */
 int infp_watch_set_name(struct infp_watch *watch, uint64_t frame, const struct infp_watch_name *levels, unsigned n);
 
 enum infp_watch_by { INFP_WATCH_FUNCTIONS, INFP_WATCH_LINES, INFP_WATCH_THREADS, INFP_WATCH_BYS };
@@ -59,7 +62,7 @@ struct infp_watch_row {
         const char *process;
 };
 
-/* Valid until the next call of anything. */
+/* Rows and texts are the watch's, valid until the next call of anything. */
 struct infp_watch_view {
         const struct infp_watch_row *rows;
         size_t n, n_all;            /* n_all: without the filter */
@@ -70,6 +73,7 @@ struct infp_watch_view {
         uint64_t since_samples;
         uint64_t t1_ns;
 };
+/* 0 or -ENOMEM; then nothing in ret is to be used. */
 int infp_watch_view(struct infp_watch *watch, const struct infp_watch_query *query, struct infp_watch_view *ret);
 
 enum { INFP_WATCH_ENGINES = 8, INFP_WATCH_GPUS = 8 };
@@ -90,7 +94,7 @@ struct infp_watch_figures {
 };
 void infp_watch_figures(struct infp_watch *watch, uint64_t t1_ns, uint64_t window_ns, struct infp_watch_figures *ret);
 
-/* How the sampling of the mode goes. */
+/* How the sampling of the mode goes. Texts are borrowed until free. */
 struct infp_watch_sampling {
         double rate_hz, wanted, taken, lost; /* NAN: not known */
         const char *problem, *fix;           /* why stacks are missing; NULL: nothing is known to be */

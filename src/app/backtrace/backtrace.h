@@ -8,12 +8,12 @@
 #include "view/backtrace/backtrace.h"
 
 struct infp_backtrace_options {
-        struct infp_follow_options follow;
-        pid_t tid;                     /* this thread alone; 0: all */
-        bool python_only, native_only; /* not both */
-        bool no_block;                 /* stops nothing: Python frames alone */
-        bool locals;                   /* values of Python's variables; not with no_block */
-        bool tasks;                    /* those of asyncio, too */
+        struct infp_follow_options follow; /* its pids and name are borrowed for the call */
+        pid_t tid;                         /* this thread alone; 0: all */
+        bool python_only, native_only;     /* not both */
+        bool no_block;                     /* stops nothing: Python frames alone */
+        bool locals;                       /* values of Python's variables; not with no_block */
+        bool tasks;                        /* those of asyncio, too */
         bool keep_secrets;
         unsigned patience_ms; /* for a thread to stop */
 };
@@ -23,5 +23,6 @@ struct infp_backtraces;
 /* 0, or what kept everything from being read: -ESRCH, -EPERM ... What kept a part of it is in `ret`, and in a notice for each process. */
 int infp_backtraces_take(const struct infp_backtrace_options *options, const struct infp_notices *notices,
                          struct infp_backtraces **ret, struct infp_err *err);
+/* Borrowed until free, with all texts in it. */
 const struct infp_backtrace *infp_backtraces_shown(const struct infp_backtraces *backtraces);
 struct infp_backtraces *infp_backtraces_free(struct infp_backtraces *backtraces); /* NULL is fine; returns NULL */

@@ -108,7 +108,7 @@ int infp_backtrace_python_open(struct infp_backtraces *b, pid_t pid, pid_t tid, 
 void infp_backtrace_python_done(struct infp_backtrace_python *python);
 /* Lists the threads anew. */
 void infp_backtrace_python_list(struct infp_backtrace_python *python);
-/* The frames of the thread with that pthread_t, which must stand still. */
+/* The frames of the thread with that pthread_t, which must be stopped. */
 void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t pthread,
                                 struct infp_backtrace_walked *ret);
 /* The same of a thread that runs: read until it is the same twice. False: it never was, and is torn. */

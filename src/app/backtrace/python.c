@@ -62,7 +62,7 @@ static bool read_word(const struct infp_backtrace_python *python, uint64_t addre
         return python->memory.read(python->memory.context, address, ret, sizeof(*ret)) == 0;
 }
 
-/* The thread state of a thread that stands still. One that began since the list was made is in a newer one. */
+/* The thread state of a thread that is stopped. One that began since the list was made is in a newer one. */
 static const struct infp_python_thread *find(struct infp_backtrace_python *python, uint64_t pthread)
 {
         for (unsigned try = 0; try < 2; try++) {

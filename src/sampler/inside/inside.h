@@ -12,6 +12,7 @@
 #include "sampler/python/names.h"
 #include "sampler/stacks/stack.h"
 
+/* Pointers are borrowed until free. */
 struct infp_inside_options {
         const struct infp_env *env; /* root_fd is used */
         struct infp_stacks *stacks;
@@ -20,13 +21,15 @@ struct infp_inside_options {
         const char *cache_directory; /* of unwind tables, which samplers read, too */
         int wake_fd;                 /* eventfd: written when a turn has something to do */
         bool has_records;            /* perf reports what processes map, and when they run another program */
-        /* Why a process is not sampled by itself, or not as was asked. */
+        /* Why a process is not sampled by itself, or not as was asked; r: a negative errno. Called by the reading thread; text is borrowed for
+         * the call. */
         void (*problem)(void *context, int r, const char *text);
         void *context;
 };
 
 struct infp_inside;
 
+/* 0, or a negative errno: no memory or no descriptors. */
 int infp_inside_new(const struct infp_inside_options *options, struct infp_inside **ret, struct infp_err *err);
 struct infp_inside *infp_inside_free(struct infp_inside *inside); /* NULL is fine; returns NULL */
 

@@ -1,5 +1,5 @@
 /* Runs in the kernel, in the interrupt of each sample: reads the Python frames of the interrupted thread, and lets perf's own sample of
- * that moment through. Linux 5.8 and later, with BTF; compiled once, for all of them. Also under the licences MIT and GPL-2.0
+ * that moment through. Linux 5.17 and later (bpf_loop), with BTF; compiled once, for all of them. Also under the licences MIT and GPL-2.0
  * (NOTICE): the kernel lets only GPL programs read memory.
  *
  * All that is read belongs to somebody else: addresses are never believed, and every loop has an end. */

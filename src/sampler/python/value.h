@@ -7,8 +7,9 @@
 
 enum { INFP_PYTHON_TYPES = 64 };
 
+/* Of one process: the caller sets the first three members and leaves the rest zero. */
 struct infp_python_values {
-        const struct infp_python_layout *layout;
+        const struct infp_python_layout *layout; /* borrowed as long as this is used */
         struct infp_python_memory memory;
         bool keep_secrets;
         struct infp_python_type { /* by address: what was read of types */
@@ -18,10 +19,11 @@ struct infp_python_values {
         } types[INFP_PYTHON_TYPES];
 };
 
-/* Appends one line of UTF-8. name: of the variable; a value whose name says that it is secret is ***. */
+/* Appends one line of UTF-8. name: of the variable; a value whose name says that it is secret is ***. One that cannot be read is
+ * `<it cannot be read>`; out->failed: no memory. */
 void infp_python_value_put(struct infp_python_values *values, const char *name, uint64_t object, struct infp_str *out);
 
-/* Calls back for each variable of a frame that has a value, in the code's order, until that returns false. Texts are borrowed for the
- * call. frame and code: of an infp_python_frame, whose thread stands. */
+/* Calls back for each variable of the frame that has a value, in the code's order, until that returns false. Texts are borrowed for the
+ * call. The frame's thread is stopped. Of a frame with more than 256 variables, or one that cannot be read, there are none. */
 void infp_python_locals(struct infp_python_values *values, const struct infp_python_frame *frame,
                         bool (*take)(void *context, const char *name, const char *value), void *context);

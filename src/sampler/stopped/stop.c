@@ -149,7 +149,7 @@ static bool let_go(pid_t tid, int signal)
         return ptrace(PTRACE_DETACH, tid, NULL, (void *) (intptr_t) signal) == 0;
 }
 
-/* A thread stands until we run again, which on busy CPUs is when the scheduler lets us. Since Linux 6.12 a thread that wants a short
+/* A stopped thread waits until we are scheduled again, which takes long on busy CPUs. Since Linux 6.12 a thread that wants a short
  * slice gets it soon, without any right; before, this changes nothing. */
 static void ask_for_short_slices(void)
 {

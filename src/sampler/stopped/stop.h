@@ -26,8 +26,8 @@ struct infp_stopped {
         int error;                            /* errno of what failed */
         uint64_t registers[INFP_N_REGISTERS]; /* by DWARF number */
         uint64_t fs_base;                     /* glibc's and musl's pthread_t */
-        /* From the request until we saw that it stands: it ran, or waited for a CPU, for the most of it. From then until it was let go. Of
-         * `done`. */
+        /* From the request until we saw that it is stopped: it ran, or waited for a CPU, for most of it. From then until it was let go. Set
+         * for `done` alone. */
         uint64_t waited_ns, stopped_ns;
 };
 

@@ -42,7 +42,7 @@ static const struct infp_python_range *range_of(const struct infp_python_range *
         return low < n && ranges[low].begin <= pc ? &ranges[low] : NULL;
 }
 
-/* Frames that have code, and are of no loop that was entered: none are left, but of the thread state itself. */
+/* Whether frames are left that no loop has claimed. The thread state's own frame, without code, counts for none. */
 static bool has_more(const struct merge *m)
 {
         for (uint32_t i = m->next; i < m->n_frames; i++)
