@@ -78,7 +78,7 @@ def test_tasks_are_those_of_asyncio(infprof, start, name, kind, options):
         assert theirs and not theirs - ours
     else:
         assert ours == theirs
-    assert not any(task["why"] or task["truncated"] for task in tasks)
+    assert not any(task["why"] or task["incomplete"] for task in tasks)
     running = [task for task in tasks if task["state"] == "running"]
     assert [task["frames"][0]["func"] for task in running] == ["main", "main"]
     assert sorted(task["tid"] for task in running) == sorted({task["tid"] for task in process.said})

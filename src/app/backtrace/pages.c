@@ -1,4 +1,4 @@
-/* Copies of pages of a process that stands still: what is read of it lies close together, and each call to the kernel costs. */
+/* Copies of pages of a process that is stopped: what is read of it lies close together, and each call to the kernel costs. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -128,7 +128,7 @@ bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, con
 bool infp_backtrace_python_any_frame(struct infp_backtrace_python *python, const struct infp_python_frame *frame,
                                      struct infp_backtrace_frame *ret);
 
-/* ---- pages.c: memory of a process that stands still, read page by page ---- */
+/* ---- pages.c: memory of a process that is stopped, read page by page ---- */
 
 struct infp_backtrace_pages {
         struct infp_python_memory below;

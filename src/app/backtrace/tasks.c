@@ -111,7 +111,7 @@ static bool put_frames(struct reading *r, struct infp_backtrace_task *ret)
         for (uint32_t i = 0; i < n && ret->frames; i++)
                 is_good &= put_frame(r, n_running ? &r->running[i] : &r->frames[n - 1 - i], ret);
         if (r->task.runs && !n_running) {
-                ret->is_truncated = true;
+                ret->is_incomplete = true;
                 ret->why = "it runs, and no thread's frames have its coroutine's among them";
         }
         return is_good;
@@ -134,11 +134,11 @@ static void judge(struct reading *r, struct infp_backtrace_task *ret)
                                                  type_name(r, r->task.foreign));
                 break;
         case INFP_PYTHON_CHAIN_TOO_DEEP:
-                ret->is_truncated = true;
+                ret->is_incomplete = true;
                 ret->why = infp_backtrace_printf(r->a.python->b, "it has more than %d coroutines", MOST_FRAMES);
                 break;
         case INFP_PYTHON_CHAIN_CUT:
-                ret->is_truncated = true;
+                ret->is_incomplete = true;
                 ret->why = "its innermost coroutines could not be read";
                 break;
         default:
@@ -246,7 +246,7 @@ static void take_task(struct reading *r, const struct infp_python_asyncio *async
         task = &ret->tasks[ret->n_tasks];
         if (!(is_no_block(r) ? show_running : show_task)(r, asyncio, address, interpreter, task)) {
                 task->why = "it changed while it was read, or could not be read";
-                task->is_truncated = true;
+                task->is_incomplete = true;
                 ret->n_unread++;
         }
         r->a.waiters[ret->n_tasks] = r->task.waiter;

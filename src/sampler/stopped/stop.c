@@ -106,7 +106,7 @@ static int ask(pid_t tid)
         return 0;
 }
 
-/* Waits until it stands. False: it is not traced any more, or (*ret_error) only the end of this thread lets it go. */
+/* Waits until it is stopped. False: it is not traced any more, or (*ret_error) only the end of this thread lets it go. */
 static bool await_stop(pid_t tid, uint64_t deadline_ns, int *ret_signal, int *ret_error)
 {
         int status;

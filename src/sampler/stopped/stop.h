@@ -47,7 +47,7 @@ struct infp_stop_each {
 };
 int infp_stop_each(const struct infp_stop_each *each);
 
-/* Stops all n threads, calls run once while they stand, and lets them go. n_running: how many of them could not be stopped in time, or may
+/* Stops all n threads, calls run once while they are stopped, and lets them go. n_running: how many of them could not be stopped in time, or may
  * not be; those that have ended are not counted. run reads what must not change meanwhile and nothing else. 0, or a negative errno: no
  * thread could be made. */
 struct infp_stop_all {
@@ -56,6 +56,6 @@ struct infp_stop_all {
         unsigned patience_ms;
         void (*run)(void *context, unsigned n_running);
         void *context;
-        uint64_t stopped_ns; /* set: how long the first of them stood at most */
+        uint64_t stopped_ns; /* set: how long the first of them was stopped at most */
 };
 int infp_stop_all(struct infp_stop_all *all);

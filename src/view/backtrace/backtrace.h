@@ -87,8 +87,8 @@ struct infp_backtrace_task {
         uint32_t waits_for_task; /* index; UINT32_MAX: that is no task */
         uint32_t *awaited_by;    /* indices of tasks */
         uint32_t n_awaited_by;
-        int32_t tid;       /* of the thread that runs it now; 0 */
-        bool is_truncated; /* innermost coroutines are missing */
+        int32_t tid;        /* of the thread that runs it now; 0 */
+        bool is_incomplete; /* innermost coroutines are missing */
         const char *why;
         struct infp_backtrace_frame *frames; /* innermost first */
         uint32_t n_frames;

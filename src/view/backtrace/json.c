@@ -158,7 +158,7 @@ static void put_task(struct infp_json *json, const struct infp_backtrace_process
         if (task->tid)
                 infp_json_member_i64(json, "tid", task->tid);
         put_relations(json, &process->tasks, task);
-        infp_json_member_bool(json, "truncated", task->is_truncated);
+        infp_json_member_bool(json, "incomplete", task->is_incomplete);
         infp_json_member_str(json, "why", task->why);
         put_frames(json, "frames", task->frames, task->n_frames);
         infp_json_object_end(json);

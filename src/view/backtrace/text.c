@@ -165,7 +165,7 @@ static void put_task(struct infp_out *out, const struct infp_backtrace_tasks *ta
         put_awaiters(out, tasks, task);
         infp_report_end(out);
         if (task->why) {
-                infp_report_put(out, "  %s%s", task->is_truncated ? "incomplete: " : "", task->why);
+                infp_report_put(out, "  %s%s", task->is_incomplete ? "incomplete: " : "", task->why);
                 infp_report_end(out);
         }
         put_frames(out, task->frames, task->n_frames);
