@@ -201,6 +201,20 @@ static bool read_cpu(const struct infp_batch *batch, const int *at, uint32_t row
         return true;
 }
 
+static void take_cpu(const struct infp_spans *spans, struct infp_labelled_span *span, uint64_t t_ns, uint64_t cpu_ns)
+{
+        const struct infp_span_last last = span->last;
+
+        if (last.has && t_ns < last.t_ns + spans->shortest_ns)
+                return;
+        if (last.has && t_ns > last.t_ns)
+                infp_stat_add_value(&span->cpu_percent,
+                                    100 * (double) infp_increase_u64(INFP_RESET_ZERO, last.cpu_ns, cpu_ns, 0) /
+                                            (double) (t_ns - last.t_ns),
+                                    1);
+        span->last = (struct infp_span_last){ true, t_ns, cpu_ns };
+}
+
 static int take_tree(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         struct infp_labelled_span *span = span_at(context, batch, row);
@@ -210,15 +224,8 @@ static int take_tree(void *context, const struct infp_batch *batch, const int *a
         if (!span)
                 return 0;
         span->n++;
-        if (read_cpu(batch, at, row, &cpu_ns)) {
-                if (span->last.has && t_ns > span->last.t_ns) {
-                        const uint64_t more = infp_increase_u64(INFP_RESET_ZERO, span->last.cpu_ns, cpu_ns, 0);
-
-                        infp_stat_add_value(&span->cpu_percent, 100 * (double) more / (double) (t_ns - span->last.t_ns),
-                                            1);
-                }
-                span->last = (struct infp_span_last){ true, t_ns, cpu_ns };
-        }
+        if (read_cpu(batch, at, row, &cpu_ns))
+                take_cpu(context, span, t_ns, cpu_ns);
         /* A tree without a process has no memory. */
         if (infp_cell_has(batch, at[PROCESSES], row) && infp_batch_number(batch, (unsigned) at[PROCESSES], row) == 0)
                 return 0;
@@ -301,6 +308,7 @@ int infp_spans_read(struct infp_run *run, const struct infp_catalog *catalog, do
 
         if (!spans->n)
                 return 0;
+        spans->shortest_ns = infp_run_period_ns(&run->info, "tree") / 2;
         const struct infp_scan_options options = { .t0 = spans->list[0].t0,
                                                    .t1 = spans->list[spans->n - 1].t1,
                                                    .catalog = catalog };

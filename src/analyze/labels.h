@@ -53,6 +53,9 @@ struct infp_labelled_span {
 struct infp_spans {
         struct infp_labelled_span *list; /* by time, not overlapping */
         unsigned n;
+        /* A row that comes sooner after the one before has no rate of its own: where the reader was interrupted between the row's stamp and
+         * what it read, much CPU time lies in a moment. */
+        uint64_t shortest_ns;
 };
 
 /* One span for each pair of neighbours of the labels. */

@@ -61,13 +61,15 @@ class Zone:
 
 @contextlib.contextmanager
 def powered(watts):
-    """Turns {zone: W} into counters that move every 20 ms; watts may change."""
+    """Turns {zone: W} into counters that move every 20 ms; watts may change. powered.late_s: the longest time between two moves."""
     stop = threading.Event()
+    powered.late_s = 0
 
     def drive():
         before = time.monotonic()
         while not stop.wait(0.02):
             now = time.monotonic()
+            powered.late_s = max(powered.late_s, now - before)
             for zone, power in watts.items():
                 zone.add(int(power * 1e6 * (now - before)))
             before = now
@@ -304,7 +306,7 @@ def test_baseline_of_the_machine(infprof, record, root):
         done = record("-t", 100, "--root", root, "--energy-baseline", "1s", "--duration", "2500ms")
     assert done.returncode == 0, done.stderr
     energy = report(infprof, done.run)["energy"]
-    assert energy["idle"]["watts"] == pytest.approx(20, rel=0.15)
+    assert energy["idle"]["watts"] == pytest.approx(20, rel=0.13 + 2 * powered.late_s)  # of a second that begins and ends between moves
     assert energy["idle"]["measured"] == "in the first seconds of the recording"
     assert energy["seconds"] > 2
 
