@@ -68,7 +68,7 @@ const char *infp_backtrace_printf(struct infp_backtraces *b, const char *format,
 
 /* ---- python.c: the interpreter of a process ---- */
 
-struct infp_backtrace_code { /* of one code object, as it was read first */
+struct infp_backtrace_code { /* of one code object */
         const char *func, *file;
         struct infp_python_code *code; /* cut after its line table */
 };
@@ -81,15 +81,15 @@ struct infp_backtrace_python {
         struct infp_python_thread *threads;
         uint32_t n_threads;
         bool is_whole;
-        struct infp_map by_pthread; /* index of threads */
-        struct infp_backtrace_code *codes;
+        struct infp_map by_pthread;        /* index of threads */
+        struct infp_backtrace_code *codes; /* read since the last thread was stopped, or since all were */
         uint32_t n_codes, cap_codes;
         struct infp_map by_code; /* address of a code object: index of codes */
         struct infp_python_values values;
         struct infp_python_code *scratch;
 };
 
-/* One thread's Python frames: valid until the next. */
+/* One thread's Python frames: valid until the next, with their codes. */
 struct infp_backtrace_walked {
         const struct infp_python_thread *thread; /* NULL: it runs no Python */
         struct infp_python_frame frames[INFP_BACKTRACE_FRAMES];
@@ -124,7 +124,9 @@ uint64_t infp_backtrace_python_holder(const struct infp_backtrace_python *python
 bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, const struct infp_backtrace_walked *walked,
                                  uint32_t i, struct infp_backtrace_frame *ret);
 
-/* Any frame of the process: its code is read now, unless it was before. False: it cannot be. */
+/* Forgets the codes that were read: the program has run since. */
+void infp_backtrace_python_forget(struct infp_backtrace_python *python);
+/* Any frame of the process: its code is read now, unless it was since forget. False: it cannot be. */
 bool infp_backtrace_python_any_frame(struct infp_backtrace_python *python, const struct infp_python_frame *frame,
                                      struct infp_backtrace_frame *ret);
 

@@ -36,15 +36,21 @@ int infp_backtrace_python_open(struct infp_backtraces *b, pid_t pid, pid_t tid, 
         return 0;
 }
 
-void infp_backtrace_python_done(struct infp_backtrace_python *python)
+void infp_backtrace_python_forget(struct infp_backtrace_python *python)
 {
         for (uint32_t i = 0; i < python->n_codes; i++)
                 free(python->codes[i].code);
+        python->n_codes = 0;
+        infp_map_done(&python->by_code);
+}
+
+void infp_backtrace_python_done(struct infp_backtrace_python *python)
+{
+        infp_backtrace_python_forget(python);
         free(python->codes);
         free(python->threads);
         free(python->scratch);
         infp_map_done(&python->by_pthread);
-        infp_map_done(&python->by_code);
         *python = (struct infp_backtrace_python){ 0 };
 }
 
@@ -62,19 +68,47 @@ static bool read_word(const struct infp_backtrace_python *python, uint64_t addre
         return python->memory.read(python->memory.context, address, ret, sizeof(*ret)) == 0;
 }
 
+static bool is_word(const struct infp_backtrace_python *python, uint64_t address, uint64_t wanted)
+{
+        uint64_t now;
+
+        return read_word(python, address, &now) && now == wanted;
+}
+
+/* The thread state still is what it was when it was listed. */
+static bool is_there(const struct infp_backtrace_python *python, const struct infp_python_thread *thread)
+{
+        return is_word(python, thread->state + python->found.layout.thread_pthread, thread->pthread) &&
+               is_word(python, thread->state + python->found.layout.thread_interp, thread->interpreter);
+}
+
+/* Whether no thread state has been made since the list was. Each version puts new ones, and new interpreters, before all others. */
+static bool is_newest(const struct infp_backtrace_python *python)
+{
+        const struct infp_python_layout *layout = &python->found.layout;
+        const struct infp_python_thread *threads = python->threads;
+
+        if (!python->is_whole || !python->n_threads ||
+            !is_word(python, python->found.runtime + layout->runtime_interpreters, threads[0].interpreter))
+                return false;
+        for (uint32_t i = 0; i < python->n_threads; i++)
+                if ((!i || threads[i].interpreter != threads[i - 1].interpreter) &&
+                    (!is_word(python, threads[i].interpreter + layout->interp_threads, threads[i].state) ||
+                     !is_there(python, &threads[i])))
+                        return false;
+        return true;
+}
+
 /* The thread state of a thread that is stopped. One that began since the list was made is in a newer one. */
 static const struct infp_python_thread *find(struct infp_backtrace_python *python, uint64_t pthread)
 {
         for (unsigned try = 0; try < 2; try++) {
                 const uint64_t *at = infp_map_get(&python->by_pthread, pthread);
                 const struct infp_python_thread *thread = at ? &python->threads[*at] : NULL;
-                uint64_t now;
 
-                if (thread && read_word(python, thread->state + python->found.layout.thread_pthread, &now) &&
-                    now == pthread && read_word(python, thread->state + python->found.layout.thread_interp, &now) &&
-                    now == thread->interpreter)
+                if (thread && is_there(python, thread))
                         return thread;
-                if (!thread && try)
+                if (try || (!thread && is_newest(python)))
                         return NULL;
                 infp_backtrace_python_list(python);
         }
@@ -113,13 +147,18 @@ static uint32_t code_of(struct infp_backtrace_python *python, uint64_t address)
         return python->n_codes++;
 }
 
-static void read_codes(struct infp_backtrace_python *python, struct infp_backtrace_walked *walked)
+/* Those of the frames that are there now: another code object may have the place of one that was read before. False: not all could be
+ * read. */
+static bool read_codes(struct infp_backtrace_python *python, struct infp_backtrace_walked *walked)
 {
+        bool is_whole = true;
+
+        infp_backtrace_python_forget(python);
         for (uint32_t i = 0; i < walked->n; i++) {
                 walked->codes[i] = walked->frames[i].code ? code_of(python, walked->frames[i].code) : UINT32_MAX;
-                if (walked->frames[i].code && walked->codes[i] == UINT32_MAX && walked->end == INFP_PYTHON_WHOLE)
-                        walked->end = INFP_PYTHON_TORN;
+                is_whole &= !walked->frames[i].code || walked->codes[i] != UINT32_MAX;
         }
+        return is_whole;
 }
 
 struct locals {
@@ -204,7 +243,8 @@ void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t p
         walk(python, ret);
         walk_outer(python, pthread, ret);
         ret->holds_gil = infp_backtrace_python_holder(python, ret->thread) == ret->thread->state;
-        read_codes(python, ret);
+        if (!read_codes(python, ret) && ret->end == INFP_PYTHON_WHOLE)
+                ret->end = INFP_PYTHON_TORN;
         if (python->b->options.locals)
                 read_locals(python, ret);
 }
@@ -231,17 +271,19 @@ bool infp_backtrace_python_walk_running(struct infp_backtrace_python *python, co
         walk(python, ret);
         for (unsigned try = 0; before && try < TRIES && !is_sure; try++) {
                 const uint32_t n = ret->n;
+                const bool is_read = read_codes(python, ret); /* between the two: they are of frames that are there */
 
-                read_codes(python, ret); /* between the two, so that they are of frames that are there */
                 memcpy(before, ret->frames, n * sizeof(*before));
                 walk(python, ret);
-                is_sure = ret->end == INFP_PYTHON_WHOLE && is_same(ret, before, n);
+                is_sure = is_read && ret->end == INFP_PYTHON_WHOLE && is_same(ret, before, n);
         }
         ret->holds_gil = infp_backtrace_python_holder(python, thread) == thread->state;
-        read_codes(python, ret);
-        if (!is_sure && ret->end == INFP_PYTHON_WHOLE)
-                ret->end = INFP_PYTHON_TORN;
-        return is_sure && ret->end == INFP_PYTHON_WHOLE;
+        if (!is_sure) {
+                read_codes(python, ret);
+                if (ret->end == INFP_PYTHON_WHOLE)
+                        ret->end = INFP_PYTHON_TORN;
+        }
+        return is_sure;
 }
 
 int32_t infp_backtrace_python_number(const struct infp_backtrace_python *python,

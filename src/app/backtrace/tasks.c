@@ -213,6 +213,7 @@ static bool show_running(struct reading *r, const struct infp_python_asyncio *as
         for (unsigned try = 0; before && frames && try < TRIES && !is_sure; try++) {
                 if (try)
                         free(ret->frames);
+                infp_backtrace_python_forget(r->a.python);
                 is_sure = show_task(r, asyncio, address, interpreter, ret);
                 *before = r->task;
                 memcpy(frames, r->frames, r->task.n_frames * sizeof(*frames));
@@ -294,6 +295,7 @@ static void take_all(void *context, unsigned n_running)
         unsigned n = 0;
 
         r->a.ret->n_running = n_running;
+        infp_backtrace_python_forget(python);
         infp_backtrace_python_list(python);
         for (uint32_t i = 0; i < python->n_threads; i++) {
                 const struct infp_python_thread *thread = &python->threads[i];
