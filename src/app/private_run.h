@@ -6,7 +6,7 @@
 #include "base/err.h"
 
 /* PLACE/infprof-WHAT-PID-RANDOM, of mode 0700. in_memory: in a memory file system if there is one, for a run that is small.
- * The caller frees the path. NULL: there is no room, or no right. */
+ * The caller frees the path. NULL: no place can be written, which err says. */
 char *infp_private_directory(const char *what, bool in_memory, struct infp_err *err);
 /* Removes it with all that is in it; frees the path; NULL is fine. Returns NULL. */
 char *infp_private_remove(char *directory);

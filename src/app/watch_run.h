@@ -27,7 +27,7 @@ enum { INFP_WATCH_RUN_FDS = 2 };
 unsigned infp_watch_run_pollfds(const struct infp_watch_run *run, struct pollfd ret[INFP_WATCH_RUN_FDS]);
 /* Takes names and messages. True: the recording has ended. */
 bool infp_watch_run_turn(struct infp_watch_run *run, const struct infp_notices *notices);
-/* Reads what has been written, and asks for names. */
+/* Reads what has been written, and asks for names. 0 or a negative errno. */
 int infp_watch_run_read(struct infp_watch_run *run, struct infp_err *err);
 struct infp_watch *infp_watch_run_watch(struct infp_watch_run *run);
 const struct infp_run *infp_watch_run_of(const struct infp_watch_run *run);

@@ -78,7 +78,7 @@ static int read_options(const struct infp_arguments *arguments, pid_t *pid, stru
         if (ret->native_only && ret->no_block)
                 return infp_fail(err, -EINVAL, "--no-block reads no native frames: they change too fast");
         if (ret->tasks && ret->native_only)
-                return infp_fail(err, -EINVAL, "--async reads Python frames: it and --native-only exclude each other");
+                return infp_fail(err, -EINVAL, "--async reads Python frames; it cannot be combined with --native-only");
         if (ret->tasks && ret->tid)
                 return infp_fail(err, -EINVAL, "--async shows the tasks of a whole process, not of a thread");
         return 0;

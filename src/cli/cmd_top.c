@@ -24,7 +24,7 @@ static const struct infp_option options[] = {
         { 0, "machine", NULL, "the whole machine, even while a run is recorded", false },
         { 'r', "run", "RUN", "a run that is recorded now: its output directory or the beginning of its uuid", false },
         { 'o', "output", "DIR", "where key w keeps the run (default: " INFP_DEFAULT_OUTPUT ")", false },
-        { 't', "interval", "TIME", "show anew after 1s, 5s, 1m (default: 1s)", false },
+        { 't', "interval", "TIME", "time between two pictures: 1s, 5s, 1m (default: 1s)", false },
         { 'w', "window", "TIME", "show the last 10s, 1m (default: 10s)", false },
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "by", "WHAT", "begin with functions, lines or threads (default: functions)", false },

@@ -13,7 +13,7 @@ enum {
         INFP_BACKTRACE_FRAMES = 1024,         /* of a stack */
         INFP_BACKTRACE_THREADS = 65536,       /* of a process */
         INFP_BACKTRACE_STACK_BYTES = 1 << 20, /* copied of a stack */
-        INFP_BACKTRACE_LOCALS_MS = 20,        /* for the variables of a thread, which stands meanwhile */
+        INFP_BACKTRACE_LOCALS_MS = 20,        /* for the variables of a thread, which is stopped meanwhile */
 };
 
 /* A place in native code, named once for all stacks that have it. */

@@ -195,7 +195,8 @@ int infp_bpf_open(uint32_t ring_bytes, struct infp_bpf **ret, const char **ret_f
                 return infp_fail(err, -ENOMEM, "no memory for Python frames");
         refusal[0] = 0;
         bpf->object = lib.bpf_object__open_mem(infp_frames_object, infp_frames_object_size, NULL);
-        r = bpf->object ? set_up(bpf, ring_bytes, err) : infp_fail_errno(err, -errno, "libbpf cannot read our program");
+        r = bpf->object ? set_up(bpf, ring_bytes, err)
+                        : infp_fail_errno(err, -errno, "libbpf cannot read the program that reads Python frames");
         if (r == 0) {
                 r = lib.bpf_object__load(bpf->object);
                 r = r < 0 ? refused(r, ret_fix, err) : find_parts(bpf, err);

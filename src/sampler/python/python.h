@@ -1,5 +1,5 @@
 /* Python frames of samples: knows which processes run Python, has the kernel read their frames in the interrupt of each sample
- * (bpf.h), and puts both together. Stands between perf and the stacks as a handler of its records. Of one thread. */
+ * (bpf.h), and puts both together. A handler of records between perf and the stacks. Of one thread. */
 #pragma once
 
 #include "sampler/perf/perf.h"

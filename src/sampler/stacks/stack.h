@@ -126,7 +126,7 @@ struct infp_stack_counts {
                 hurried; /* of those: without a table that was still to be built, since the queue was full or the end came */
         uint64_t frames, guessed_frames; /* user frames */
         /* Of stacks in which Python was at work: its frames are in their places; or not, since both parts do not fit, since its frames
-         * changed while they were read, or since none were read. */
+         * could not be read whole, or since none were read. */
         uint64_t python_merged, python_unmerged, python_torn, python_missed;
 };
 struct infp_stacks_counts {

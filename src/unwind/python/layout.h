@@ -24,7 +24,7 @@ enum infp_python_owner { /* of a frame; the numbers are those of all versions si
                          INFP_PYTHON_OWNER_GENERATOR = 1,
                          INFP_PYTHON_OWNER_FRAME_OBJECT = 2,
                          INFP_PYTHON_OWNER_SHIM =
-                                 3, /* 3.12 and later: stands between a C call and the frames that it runs; has no code */
+                                 3, /* 3.12 and later: lies between a C call and the frames that it runs; has no code */
                          INFP_PYTHON_OWNER_C_STACK = 4, /* 3.14 and later: no loop's and no function's; has no code */
 };
 

@@ -101,7 +101,7 @@ struct infp_backtrace_tasks {
         unsigned n_loops;
         bool is_whole, was_stopped;
         bool has_all_awaiters; /* false: awaited_by lacks some, since there are too many */
-        double stop_us;        /* of was_stopped: how long all threads stood */
+        double stop_us;        /* of was_stopped: how long all threads were stopped */
         unsigned n_running;    /* threads that could not be stopped */
         const char *problem;   /* why there are no tasks; NULL: they were read */
 };

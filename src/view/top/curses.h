@@ -64,5 +64,5 @@ enum {
         INFP_CURSES_KEY_SUSPEND = 0627, /* some terminals have Ctrl-Z as a key */
 };
 
-/* -ENOPKG with the package's name. */
+/* 0; -ENOPKG: the library cannot be loaded, and err names its package. */
 int infp_curses_load(struct infp_curses *ret, struct infp_err *err);

@@ -4,6 +4,6 @@
 #include "base/json.h"
 #include "view/top/page.h"
 
-/* -ENOMEM. */
+/* 0 or -ENOMEM. */
 int infp_top_json(struct infp_json *json, struct infp_watch *watch, const struct infp_top_choice *choice,
                   const struct infp_top_about *about);

@@ -20,7 +20,7 @@ enum infp_top_key {
 };
 
 enum infp_top_does {
-        INFP_TOP_NOTHING, /* the page is drawn anew */
+        INFP_TOP_NOTHING, /* for the caller: the page is drawn again */
         INFP_TOP_QUIT,
         INFP_TOP_STOP, /* Ctrl-Z */
         INFP_TOP_REDRAW,
@@ -29,7 +29,7 @@ enum infp_top_does {
 /* rows: how many are on the page; for keys that scroll. */
 enum infp_top_does infp_top_press(struct infp_top_choice *choice, struct infp_watch *watch,
                                   const struct infp_top_about *about, int key, unsigned rows);
-/* Sets the filter. -EINVAL with a sentence. */
+/* Sets the filter, and keeps the old one where the new one cannot be used. 0; -EINVAL: it is no regular expression, or too long. */
 int infp_top_filter(struct infp_top_choice *choice, const char *text, struct infp_err *err);
 void infp_top_choice_done(struct infp_top_choice *choice);
 

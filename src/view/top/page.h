@@ -73,7 +73,7 @@ struct infp_top_about {
         size_t max_rows;         /* plain: so many; 0: as the height says */
 };
 
-/* height 0: plain output, a line for each of about->max_rows. Bounds the scroll of the choice. -ENOMEM. */
+/* height 0: plain output, a line for each of about->max_rows. Bounds the scroll of the choice. 0 or -ENOMEM. Texts are copied. */
 int infp_top_page_make(struct infp_top_page *page, struct infp_watch *watch, struct infp_top_choice *choice,
                        const struct infp_top_about *about, unsigned width, unsigned height);
 extern const char *const infp_watch_by_names[INFP_WATCH_BYS];

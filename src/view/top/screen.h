@@ -13,6 +13,7 @@ void infp_top_screen_resume(struct infp_top_screen *screen);
 /* After SIGWINCH. */
 void infp_top_screen_resize(struct infp_top_screen *screen);
 void infp_top_screen_size(const struct infp_top_screen *screen, unsigned *ret_width, unsigned *ret_height);
+/* anew: all of the terminal, as after somebody else wrote on it. */
 void infp_top_screen_draw(struct infp_top_screen *screen, const struct infp_top_page *page, bool anew);
 /* The next key that waits: a character, or enum infp_top_key; -1: none. */
 int infp_top_screen_key(struct infp_top_screen *screen);
