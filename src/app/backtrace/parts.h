@@ -117,9 +117,6 @@ bool infp_backtrace_python_walk_running(struct infp_backtrace_python *python, co
 /* The number of the thread as its own namespace has it; 0: not known. */
 int32_t infp_backtrace_python_number(const struct infp_backtrace_python *python,
                                      const struct infp_python_thread *thread);
-/* Who holds the GIL of the thread's interpreter now: the address of a thread state, 0: nobody. */
-uint64_t infp_backtrace_python_holder(const struct infp_backtrace_python *python,
-                                      const struct infp_python_thread *thread);
 /* A frame as it is shown. False: a shim. */
 bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, const struct infp_backtrace_walked *walked,
                                  uint32_t i, struct infp_backtrace_frame *ret);

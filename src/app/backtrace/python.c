@@ -232,6 +232,12 @@ static void walk_outer(const struct infp_backtrace_python *python, uint64_t pthr
         }
 }
 
+static bool holds_gil(const struct infp_backtrace_python *python, const struct infp_python_thread *thread)
+{
+        return infp_python_gil_holder(&python->found.layout, &python->memory, python->found.runtime,
+                                      thread->interpreter) == thread->state;
+}
+
 void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t pthread,
                                 struct infp_backtrace_walked *ret)
 {
@@ -242,7 +248,7 @@ void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t p
                 return;
         walk(python, ret);
         walk_outer(python, pthread, ret);
-        ret->holds_gil = infp_backtrace_python_holder(python, ret->thread) == ret->thread->state;
+        ret->holds_gil = holds_gil(python, ret->thread);
         if (!read_codes(python, ret) && ret->end == INFP_PYTHON_WHOLE)
                 ret->end = INFP_PYTHON_TORN;
         if (python->b->options.locals)
@@ -277,7 +283,7 @@ bool infp_backtrace_python_walk_running(struct infp_backtrace_python *python, co
                 walk(python, ret);
                 is_sure = is_read && ret->end == INFP_PYTHON_WHOLE && is_same(ret, before, n);
         }
-        ret->holds_gil = infp_backtrace_python_holder(python, thread) == thread->state;
+        ret->holds_gil = holds_gil(python, thread);
         if (!is_sure) {
                 read_codes(python, ret);
                 if (ret->end == INFP_PYTHON_WHOLE)
@@ -296,28 +302,6 @@ int32_t infp_backtrace_python_number(const struct infp_backtrace_python *python,
         if (python->memory.read(python->memory.context, thread->pthread + GLIBC_NUMBER, &number, sizeof(number)) < 0)
                 return 0;
         return number;
-}
-
-uint64_t infp_backtrace_python_holder(const struct infp_backtrace_python *python,
-                                      const struct infp_python_thread *thread)
-{
-        const struct infp_python_layout *layout = &python->found.layout;
-        uint64_t gil = 0, holder = 0;
-        uint32_t is_locked = 0;
-
-        if (layout->runtime_gil_holder != INFP_PYTHON_ABSENT) {
-                if (!read_word(python, python->found.runtime + layout->runtime_gil_holder, &holder) ||
-                    python->memory.read(python->memory.context, python->found.runtime + layout->runtime_gil_locked,
-                                        &is_locked, sizeof(is_locked)) < 0)
-                        return 0;
-        } else if (layout->interp_gil != INFP_PYTHON_ABSENT) {
-                if (!read_word(python, thread->interpreter + layout->interp_gil, &gil) || !gil ||
-                    !read_word(python, gil + layout->gil_holder, &holder) ||
-                    python->memory.read(python->memory.context, gil + layout->gil_locked, &is_locked,
-                                        sizeof(is_locked)) < 0)
-                        return 0;
-        }
-        return is_locked == 1 ? holder : 0;
 }
 
 static void show_code(const struct infp_backtrace_python *python, uint32_t i, const struct infp_python_frame *frame,

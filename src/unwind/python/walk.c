@@ -257,7 +257,6 @@ struct threads {
         bool is_whole;
 };
 
-/* The thread state that holds a GIL; 0: none does, or there is no GIL. */
 static uint64_t holder_of(const struct infp_python_memory *memory, uint64_t holder, uint64_t locked)
 {
         uint64_t thread;
@@ -269,16 +268,16 @@ static uint64_t holder_of(const struct infp_python_memory *memory, uint64_t hold
 }
 
 /* With a GIL for each interpreter, those that have none of their own point to the first one's. */
-static uint64_t holder_in(const struct threads *all, uint64_t runtime, uint64_t interpreter)
+uint64_t infp_python_gil_holder(const struct infp_python_layout *l, const struct infp_python_memory *memory,
+                                uint64_t runtime, uint64_t interpreter)
 {
-        const struct infp_python_layout *l = all->layout;
         uint64_t gil;
 
         if (l->interp_gil == INFP_PYTHON_ABSENT)
-                return holder_of(all->memory, runtime + l->runtime_gil_holder, runtime + l->runtime_gil_locked);
-        if (read_word(all->memory, interpreter + l->interp_gil, &gil) < 0 || !gil)
+                return holder_of(memory, runtime + l->runtime_gil_holder, runtime + l->runtime_gil_locked);
+        if (read_word(memory, interpreter + l->interp_gil, &gil) < 0 || !gil)
                 return 0;
-        return holder_of(all->memory, gil + l->gil_holder, gil + l->gil_locked);
+        return holder_of(memory, gil + l->gil_holder, gil + l->gil_locked);
 }
 
 static void list_threads(struct threads *all, uint64_t interpreter, int64_t id, uint64_t holder, uint64_t first)
@@ -321,7 +320,7 @@ uint32_t infp_python_threads(const struct infp_python_layout *layout, const stru
                         all.is_whole = false;
                         break;
                 }
-                list_threads(&all, at, (int64_t) id, holder_in(&all, runtime, at), first);
+                list_threads(&all, at, (int64_t) id, infp_python_gil_holder(layout, memory, runtime, at), first);
         }
         *ret_is_whole = all.is_whole;
         return all.n;

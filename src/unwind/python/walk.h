@@ -45,3 +45,6 @@ struct infp_python_thread {
  * not be read. */
 uint32_t infp_python_threads(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
                              uint64_t runtime, struct infp_python_thread *ret, uint32_t max, bool *ret_is_whole);
+/* The thread state that holds an interpreter's GIL now; 0: none does, there is no GIL, or memory cannot be read. */
+uint64_t infp_python_gil_holder(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                                uint64_t runtime, uint64_t interpreter);
