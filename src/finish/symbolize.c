@@ -96,22 +96,13 @@ static int64_t find_object(struct infp_naming *naming, const char *path, size_t 
 enum { ID, KIND, OBJECT, BUILD_ID, ADDRESS };
 static const char *const frame_columns[] = { "id", "fKind", "fObject", "fBuildId", "fAddress", NULL };
 
-static bool is_in_file(uint8_t kind, const char *path, size_t size)
-{
-        const bool is_vdso = size == 6 && memcmp(path, "[vdso]", 6) == 0;
-
-        /* The address of an object that could not be read is an offset that may mean anything. */
-        return kind != INFP_FRAME_JIT && kind != INFP_FRAME_PYTHON && kind != INFP_FRAME_UNKNOWN && size &&
-               (*path == '/' || is_vdso);
-}
-
 int infp_naming_add(struct infp_naming *naming, const struct infp_asked_frame *frame, const char *path, size_t size,
                     const char *build_id, size_t id_size)
 {
         struct infp_asked_frame is = *frame;
 
         is.object = UINT32_MAX;
-        if (is.kind == INFP_FRAME_KERNEL || is_in_file(is.kind, path, size)) {
+        if (infp_frame_is_in_file(is.kind, path, size)) {
                 const int64_t object = find_object(naming, path, size, build_id, id_size, is.kind == INFP_FRAME_KERNEL);
 
                 if (object < 0)

@@ -178,6 +178,13 @@ int infp_frame_kind_by_name(const char *name, size_t size)
         return -ENOENT;
 }
 
+bool infp_frame_is_in_file(enum infp_frame_kind kind, const char *object, size_t size)
+{
+        if (kind == INFP_FRAME_JIT || kind == INFP_FRAME_PYTHON || kind == INFP_FRAME_UNKNOWN)
+                return false;
+        return kind == INFP_FRAME_KERNEL || (size && *object == '/') || (size == 6 && !memcmp(object, "[vdso]", 6));
+}
+
 /* Wheels of Python have copies with a hash after the name: libgcc_s-a0b1c2d3.so.1. */
 bool infp_is_cxx_runtime(const char *name, size_t size)
 {

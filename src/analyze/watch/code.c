@@ -140,24 +140,13 @@ static int frame_of(struct infp_watch *watch, uint64_t id, uint32_t *ret)
         return set_level(watch, &watch->frames[*ret], 0, &(struct watch_function){ 0 }, 0);
 }
 
-/* Whether `finish` would look its name up in a file, as symbolize.c decides it. */
-static bool is_in_file(const struct infp_watch *watch, const struct watch_frame *frame)
-{
-        const char *path = watch_string(watch, frame->object);
-
-        if (!frame->is_known || !frame->has_address || frame->kind == INFP_FRAME_PYTHON)
-                return false;
-        if (frame->kind == INFP_FRAME_KERNEL)
-                return true;
-        return frame->kind != INFP_FRAME_JIT && frame->kind != INFP_FRAME_UNKNOWN && path &&
-               (*path == '/' || strcmp(path, "[vdso]") == 0);
-}
-
 static void ask(struct infp_watch *watch, uint32_t number)
 {
         struct watch_frame *frame = &watch->frames[number];
+        const char *path = watch_string(watch, frame->object);
 
-        if (!frame->is_used || frame->is_asked || !is_in_file(watch, frame) ||
+        if (!frame->is_used || frame->is_asked || !frame->is_known || !frame->has_address ||
+            !infp_frame_is_in_file(frame->kind, path, path ? strlen(path) : 0) ||
             !INFP_MAKE_ROOM(watch->asked, watch->n_asked, watch->cap_asked, 256))
                 return;
         frame->is_asked = true;

@@ -11,7 +11,6 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/sort.h"
 #include "base/time.h"
 #include "finish/symbolize_parts.h"
 #include "sampler/names/jit_files.h"
@@ -155,11 +154,6 @@ static void add_kept(void *context, uint64_t address, const struct infp_symbol *
         infp_kept_names_add(context, address, levels, n);
 }
 
-static struct infp_kept_file kept_file(const struct infp_backtraces *b, uint32_t object)
-{
-        return (struct infp_kept_file){ b->objects[object].build_id, b->objects[object].path };
-}
-
 static struct infp_kept_names *open_kept(void)
 {
         infp_autofree char *directory = infp_cache_path("names");
@@ -174,7 +168,7 @@ static struct infp_kept_names *open_kept(void)
 static void take_all_kept(struct infp_backtraces *b, const struct infp_kept_names *kept)
 {
         for (uint32_t i = 0; i < b->n_objects && kept; i++) {
-                const struct infp_kept_file file = kept_file(b, i);
+                const struct infp_kept_file file = { b->objects[i].build_id, b->objects[i].path };
 
                 infp_kept_names_each(kept, &file, take_kept, &(struct keeping){ b, i });
         }
@@ -185,7 +179,7 @@ static void keep(struct infp_backtraces *b, const struct infp_kept_names *kept, 
                  uint32_t object)
 {
         const struct infp_asked_object *asked = &naming->objects[object];
-        const struct infp_kept_file file = kept_file(b, object);
+        const struct infp_kept_file file = { asked->build_id, asked->path };
         infp_autostr struct infp_str names = { 0 };
 
         if (!asked->n || asked->problem || !*file.build_id)
@@ -215,56 +209,27 @@ static int take(void *context, uint32_t frame, const struct infp_symbol *levels,
         return 0;
 }
 
-static int by_place(const void *left, const void *right, void *context)
+/* Frames have the numbers of their places. */
+static int fill(struct infp_backtraces *b, struct infp_naming *naming, struct infp_err *err)
 {
-        const struct infp_backtraces *b = context;
-        const struct infp_backtrace_place *one = &b->places[*(const uint32_t *) left],
-                                          *other = &b->places[*(const uint32_t *) right];
+        static const struct infp_backtrace_object none = { .path = "", .build_id = "", .fd = -1 };
 
-        if (one->object != other->object)
-                return one->object < other->object ? -1 : 1;
-        return one->address < other->address ? -1 : one->address > other->address;
-}
-
-/* Whether a file can name it: memory, and what could not be read, have none. */
-static bool is_in_file(const struct infp_backtraces *b, const struct infp_backtrace_place *place)
-{
-        const char *path = place->object == UINT32_MAX ? "" : b->objects[place->object].path;
-
-        return place->kind != INFP_FRAME_JIT && place->kind != INFP_FRAME_UNKNOWN &&
-               (path[0] == '/' || strcmp(path, "[vdso]") == 0 || (*path && b->objects[place->object].fd >= 0));
-}
-
-static bool fill(struct infp_backtraces *b, struct infp_naming *naming)
-{
-        naming->frames = calloc(b->n_places + 1, sizeof(*naming->frames));
-        naming->order = calloc(b->n_places + 1, sizeof(*naming->order));
-        naming->objects = calloc(b->n_objects + 1, sizeof(*naming->objects));
-        if (!naming->frames || !naming->order || !naming->objects)
-                return false;
-        naming->n_frames = b->n_places;
-        naming->n_objects = b->n_objects;
-        for (uint32_t i = 0; i < b->n_objects; i++) {
-                naming->objects[i].path = strdup(b->objects[i].path);
-                naming->objects[i].build_id = strdup(b->objects[i].build_id);
-                naming->objects[i].fd = b->objects[i].fd;
-                if (!naming->objects[i].path || !naming->objects[i].build_id)
-                        return false;
-        }
         for (uint32_t i = 0; i < b->n_places; i++) {
-                naming->frames[i].address = b->places[i].address;
-                naming->frames[i].is_asked = !b->places[i].was_asked && is_in_file(b, &b->places[i]);
-                if (naming->frames[i].is_asked)
-                        naming->order[naming->n_asked++] = i;
-        }
-        infp_sort_r(naming->order, naming->n_asked, sizeof(*naming->order), by_place, b);
-        for (uint32_t i = naming->n_asked; i-- > 0;) {
-                struct infp_asked_object *object = &naming->objects[b->places[naming->order[i]].object];
+                const struct infp_backtrace_place *place = &b->places[i];
+                const struct infp_backtrace_object *object =
+                        place->object == UINT32_MAX ? &none : &b->objects[place->object];
+                const struct infp_asked_frame frame = { .id = i + 1,
+                                                        .address = place->address,
+                                                        .kind = (uint8_t) place->kind,
+                                                        .rank = place->was_asked ? INFP_NAME_FIXED : INFP_NAME_NONE };
 
-                object->first = i;
-                object->n++;
+                if (infp_naming_add(naming, &frame, object->path, strlen(object->path), object->build_id,
+                                    strlen(object->build_id)) < 0)
+                        return infp_fail(err, -ENOMEM, "no memory for names of code");
+                if (naming->frames[i].object != UINT32_MAX)
+                        naming->objects[naming->frames[i].object].fd = object->fd;
         }
-        return true;
+        return infp_naming_sort(naming, err);
 }
 
 int infp_backtrace_name_files(struct infp_backtraces *b, struct infp_err *err)
@@ -277,20 +242,13 @@ int infp_backtrace_name_files(struct infp_backtraces *b, struct infp_err *err)
         int r;
 
         take_all_kept(b, kept);
-        r = fill(b, &naming) ? infp_naming_ask(&naming, err) : infp_fail(err, -ENOMEM, "no memory for names of code");
+        r = fill(b, &naming, err);
+        if (r == 0)
+                r = infp_naming_ask(&naming, err);
         b->shown.n_named = naming.n_asked;
         for (uint32_t i = 0; i < naming.n_objects && kept && r >= 0; i++)
                 keep(b, kept, &naming, i);
         infp_kept_names_close(kept);
-        for (uint32_t i = 0; i < naming.n_objects; i++) {
-                free(naming.objects[i].path);
-                free(naming.objects[i].build_id);
-                free(naming.objects[i].names);
-                free(naming.objects[i].debug_file);
-                free(naming.objects[i].problem);
-        }
-        free(naming.frames);
-        free(naming.order);
-        free(naming.objects);
+        infp_naming_done(&naming);
         return r;
 }
