@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/number.h"
 #include "store/run.h"
 
 enum { DEPTH = 16, PATIENCE_S = 60 };
@@ -80,14 +81,16 @@ static bool is_left(const char *place, const char *name, const char *what)
 {
         char prefix[64], path[PATH_MAX];
         struct stat status;
-        int size, pid;
+        uint64_t pid;
+        int size;
 
         size = snprintf(prefix, sizeof(prefix), "infprof-%s-", what);
         if (size >= (int) sizeof(prefix) || strncmp(name, prefix, (size_t) size) != 0)
                 return false;
-        pid = atoi(name + size);
+        if (infp_parse_u64(name + size, strcspn(name + size, "-"), &pid) < 0 || !pid || pid > INT32_MAX)
+                return false;
         snprintf(path, sizeof(path), "%s/%s", place, name);
-        return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
+        return kill((pid_t) pid, 0) < 0 && errno == ESRCH && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
                status.st_uid == geteuid() && (status.st_mode & 0777) == 0700 && is_idle(path, &status);
 }
 

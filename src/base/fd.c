@@ -72,7 +72,8 @@ static ssize_t read_until(int fd, char *buffer, size_t cap)
 /* O_NONBLOCK: a FIFO or a device in a fixture tree must not hold the sampler. */
 static int open_to_read(int dir_fd, const char *path)
 {
-        int fd = openat(dir_fd, infp_relative(path), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        int fd = openat(dir_fd, dir_fd == AT_FDCWD ? path : infp_relative(path),
+                        O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
         return fd < 0 ? -errno : fd;
 }

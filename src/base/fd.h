@@ -19,8 +19,8 @@ enum { INFP_ENOUGH_FDS = 96 };
 bool infp_fds_are_few(unsigned *ret_limit);
 
 /* Reads a file below `dir_fd` into `buffer` (at most cap - 1 bytes, a 0 byte is put after them); a leading '/' of path is
- * dropped, so that a fixture tree can stand for the machine. Returns the number of bytes or a negative errno. One open,
- * reads until end or cap, close: no allocation. */
+ * dropped, so that a fixture tree can stand for the machine; it stays where dir_fd is AT_FDCWD. Returns the number of bytes or a
+ * negative errno. One open, reads until end or cap, close: no allocation. */
 ssize_t infp_read_at(int dir_fd, const char *path, char *buffer, size_t cap);
 
 /* The same into memory of its own, at most `max` bytes (-EFBIG beyond); free(*ret). */

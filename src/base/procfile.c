@@ -294,3 +294,21 @@ int32_t infp_proc_thread(int dir_fd, const char *proc, int32_t pid)
                 closedir(tasks);
         return ret;
 }
+
+bool infp_proc_number(int dir_fd, const char *path, const char *name, int index, uint64_t *ret)
+{
+        char text[8192];
+        const ssize_t size = infp_read_at(dir_fd, path, text, sizeof(text));
+        struct infp_span rest = { text, size > 0 ? (size_t) size : 0 }, line, words[34];
+
+        while (infp_span_line(&rest, &line)) {
+                int n;
+
+                if (!infp_span_starts(line, name))
+                        continue;
+                n = (int) infp_span_words(line, words, INFP_COUNT(words)) - 1;
+                index = index == INFP_PROC_LAST ? n - 1 : index;
+                return index >= 0 && index < n && infp_span_u64(words[index + 1], ret) == 0;
+        }
+        return false;
+}

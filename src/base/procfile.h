@@ -58,3 +58,8 @@ int infp_span_f64(struct infp_span s, double *ret);
  * while others go on are empty. pid itself but for such a process, whose number in /proc and in /proc/PID/task is returned. Where
  * nothing can be read, pid. proc: where /proc lies below dir_fd, "proc/" or "". */
 int32_t infp_proc_thread(int dir_fd, const char *proc, int32_t pid);
+
+/* A number of a file whose lines begin with names, as /proc/PID/status and fdinfo have them: the one with this index after `name`
+ * ("NSpid:"). False: there is none. dir_fd, path: as infp_read_at. */
+enum { INFP_PROC_LAST = -1 };
+bool infp_proc_number(int dir_fd, const char *path, const char *name, int index, uint64_t *ret);

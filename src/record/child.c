@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/procfile.h"
 #include "record/processes.h"
 
 enum { CODE_NOT_EXECUTABLE = 126, CODE_NOT_FOUND = 127 };
@@ -250,14 +250,11 @@ int infp_child_fork(struct infp_child *child, char **argv, const char *const *mo
 /* Its peak memory so far; 0: cannot be read. */
 static uint64_t memory_peak(pid_t pid)
 {
-        char path[32], text[4096], *line;
+        char path[32];
         uint64_t kib;
 
         snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
-        if (infp_read_at(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(line = strstr(text, "VmHWM:")) ||
-            sscanf(line, "VmHWM: %" SCNu64, &kib) != 1)
-                return 0;
-        return kib * 1024;
+        return infp_proc_number(AT_FDCWD, path, "VmHWM:", 0, &kib) ? kib * 1024 : 0;
 }
 
 int infp_child_release(struct infp_child *child, struct infp_err *err)

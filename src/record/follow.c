@@ -225,23 +225,13 @@ bool infp_follow_look(struct infp_follow *follow, const struct infp_env *env)
 /* Threads have unlisted directories in /proc. Returns the process of a thread, else 0. */
 static pid_t process_of_thread(const struct infp_env *env, pid_t pid)
 {
-        char path[32], text[4096];
-        ssize_t n;
-        struct infp_span all, line;
+        char path[32];
         uint64_t process;
 
         snprintf(path, sizeof path, "proc/%d/status", (int) pid);
-        n = infp_read_at(env->root_fd, path, text, sizeof text);
-        all = (struct infp_span){ text, n > 0 ? (size_t) n : 0 };
-        while (infp_span_line(&all, &line)) {
-                if (!infp_span_starts(line, "Tgid:"))
-                        continue;
-                infp_span_word(&line);
-                if (infp_span_u64(infp_span_word(&line), &process) < 0 || process > INT32_MAX)
-                        return 0;
-                return (pid_t) process == pid ? 0 : (pid_t) process;
-        }
-        return 0;
+        if (!infp_proc_number(env->root_fd, path, "Tgid:", 0, &process) || process > INT32_MAX)
+                return 0;
+        return (pid_t) process == pid ? 0 : (pid_t) process;
 }
 
 static int add_pid(struct infp_follow *follow, pid_t pid, const struct infp_env *env, struct infp_err *err)

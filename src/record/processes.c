@@ -152,18 +152,12 @@ static void put_start(struct infp_row *row, const struct infp_env *env, uint64_t
 
 static void put_uid(struct infp_row *row, const struct infp_env *env, pid_t pid)
 {
-        char path[48], text[8192];
-        ssize_t n;
-        struct infp_span rest, line, words[3];
-        int64_t uid;
+        char path[48];
+        uint64_t uid;
 
         snprintf(path, sizeof(path), "proc/%d/status", (int) pid);
-        n = infp_read_at(env->root_fd, path, text, sizeof(text));
-        rest = (struct infp_span){ text, n > 0 ? (size_t) n : 0 };
-        while (infp_span_line(&rest, &line))
-                if (infp_span_starts(line, "Uid:") && infp_span_words(line, words, 3) == 3 &&
-                    infp_span_i64(words[2], &uid) == 0)
-                        put_number(row, "pUserId", uid);
+        if (infp_proc_number(env->root_fd, path, "Uid:", 1, &uid))
+                put_number(row, "pUserId", (int64_t) uid);
 }
 
 bool infp_process_row(struct infp_row *row, const struct infp_env *env, pid_t pid, uint64_t start_ticks)

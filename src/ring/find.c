@@ -53,24 +53,6 @@ static int read_start(int proc_fd, pid_t pid, uint64_t *ret_start)
         return infp_span_u64(words[STAT_FIELDS - 1], ret_start);
 }
 
-/* The word number `index` after the name of a line of /proc/PID/status; UINT_MAX: the last one. */
-static bool status_number(const char *text, const char *name, unsigned index, uint64_t *ret)
-{
-        struct infp_span rest = { text, strlen(text) }, line, words[34];
-
-        while (infp_span_line(&rest, &line)) {
-                size_t n;
-
-                if (!infp_span_starts(line, name))
-                        continue;
-                n = infp_span_words(line, words, INFP_COUNT(words));
-                if (index == UINT_MAX)
-                        index = (unsigned) n - 2;
-                return n >= 2 && index + 1 < n && infp_span_u64(words[index + 1], ret) == 0;
-        }
-        return false;
-}
-
 static void read_boot_id(int proc_fd, char *ret, size_t cap)
 {
         char text[64];
@@ -84,12 +66,12 @@ static void read_boot_id(int proc_fd, char *ret, size_t cap)
 int infp_ring_owner_read(int proc_fd, pid_t pid, struct infp_ring_owner *ret, struct infp_err *err)
 {
         struct infp_ring_owner owner = { .pid = pid };
-        char text[8192], path[64];
+        char path[64];
         uint64_t uid, number;
         struct stat status;
 
-        if (read_start(proc_fd, pid, &owner.start_ticks) < 0 ||
-            read_of(proc_fd, pid, "status", text, sizeof(text)) <= 0 || !status_number(text, "Uid:", 1, &uid))
+        snprintf(path, sizeof(path), "%d/status", (int) pid);
+        if (read_start(proc_fd, pid, &owner.start_ticks) < 0 || !infp_proc_number(proc_fd, path, "Uid:", 1, &uid))
                 return infp_fail(err, -ESRCH, "there is no process %d", (int) pid);
         owner.uid = (uint32_t) uid;
         if (owner.uid != geteuid() && geteuid() != 0)
@@ -97,7 +79,7 @@ int infp_ring_owner_read(int proc_fd, pid_t pid, struct infp_ring_owner *ret, st
                         err, -EPERM,
                         "process %d belongs to uid %u, and infprof runs as uid %u: only that user and root may read it",
                         (int) pid, owner.uid, (unsigned) geteuid());
-        if (status_number(text, "NSpid:", UINT_MAX, &number))
+        if (infp_proc_number(proc_fd, path, "NSpid:", INFP_PROC_LAST, &number))
                 owner.pid = (int32_t) number;
         snprintf(path, sizeof(path), "%d/ns/pid", (int) pid);
         if (fstatat(proc_fd, path, &status, 0) == 0)

@@ -259,6 +259,44 @@ static void words(void **state)
         assert_int_equal(infp_span_word(&line).size, 0);
 }
 
+static void numbers_of_lines(void **state)
+{
+        static const char text[] = "Uid:\t1\t22\t3\nNSpid:\t7 8\t9\nNone:\nWord:\tx 5\nVmHWM:\t  12 kB";
+        static const struct {
+                const char *name;
+                int index, number; /* -1: there is none */
+        } cases[] = { { "Uid:", 1, 22 },
+                      { "Uid:", 3, -1 },
+                      { "NSpid:", INFP_PROC_LAST, 9 },
+                      { "None:", 0, -1 },
+                      { "None:", INFP_PROC_LAST, -1 },
+                      { "Word:", 0, -1 },
+                      { "Word:", 1, 5 },
+                      { "VmHWM:", 0, 12 },
+                      { "Absent:", 0, -1 } };
+        uint64_t n;
+
+        (void) state;
+        put_file("status", text, strlen(text));
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                const bool is_there = infp_proc_number(root, "/status", cases[i].name, cases[i].index, &n);
+
+                assert_int_equal(is_there ? (int) n : -1, cases[i].number);
+        }
+        assert_false(infp_proc_number(root, "missing", "Uid:", 0, &n));
+}
+
+/* Of the machine itself, wherever this program runs. */
+static void paths_of_the_machine_are_whole(void **state)
+{
+        uint64_t n;
+
+        (void) state;
+        assert_int_equal(chdir(root_path), 0);
+        assert_true(infp_proc_number(AT_FDCWD, "/proc/self/status", "Tgid:", 0, &n));
+        assert_int_equal(n, getpid());
+}
+
 static void cuts(void **state)
 {
         struct infp_span rest, s;
@@ -303,6 +341,8 @@ int main(void)
                 cmocka_unit_test(lines),
                 cmocka_unit_test(words),
                 cmocka_unit_test(cuts),
+                cmocka_unit_test(numbers_of_lines),
+                cmocka_unit_test(paths_of_the_machine_are_whole),
         };
 
         return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -342,17 +342,14 @@ static void conclude(struct taking *t, struct infp_backtrace_thread *thread, str
 
 /* ---- threads that cannot be stopped ---- */
 
-/* The process that traces it, 0: none. */
-static int32_t tracer_of(const struct infp_backtraces *b, pid_t pid, pid_t tid)
+/* A number of its status in /proc; `without` where there is none. */
+static int32_t status_of(const struct infp_backtraces *b, pid_t pid, pid_t tid, const char *name, int32_t without)
 {
-        char path[64], text[2048];
-        const char *at;
-        ssize_t n;
+        char path[64];
+        uint64_t number;
 
         snprintf(path, sizeof(path), "proc/%d/task/%d/status", (int) pid, (int) tid);
-        n = infp_read_at(b->env.root_fd, path, text, sizeof(text));
-        at = n > 0 ? strstr(text, "\nTracerPid:\t") : NULL;
-        return at ? atoi(at + strlen("\nTracerPid:\t")) : 0;
+        return infp_proc_number(b->env.root_fd, path, name, INFP_PROC_LAST, &number) ? (int32_t) number : without;
 }
 
 /* Its frames in the kernel, as root may see them: "[<0>] futex_wait+0x7a/0x120 [module]". */
@@ -390,7 +387,7 @@ static void explain(struct taking *t, struct infp_backtrace_thread *thread, stru
 
         switch (stopped->result) {
         case INFP_STOP_DENIED:
-                tracer = tracer_of(t->b, stopped->pid, stopped->tid);
+                tracer = status_of(t->b, stopped->pid, stopped->tid, "TracerPid:", 0);
                 if (tracer)
                         thread->why = infp_backtrace_printf(t->b,
                                                             "process %d traces it already (a debugger, strace): that "
@@ -455,31 +452,12 @@ static bool has_user_code(struct infp_backtraces *b, pid_t pid, struct infp_back
         return false;
 }
 
-/* The number of a thread in its own pid namespace. */
-static int32_t own_number(const struct infp_backtraces *b, pid_t pid, pid_t tid)
-{
-        char path[64], text[2048];
-        struct infp_span line, rest;
-        const char *at;
-        uint64_t number;
-        ssize_t n;
-
-        snprintf(path, sizeof(path), "proc/%d/task/%d/status", (int) pid, (int) tid);
-        n = infp_read_at(b->env.root_fd, path, text, sizeof(text));
-        at = n > 0 ? strstr(text, "\nNSpid:\t") : NULL;
-        if (!at)
-                return tid;
-        rest = (struct infp_span){ at + strlen("\nNSpid:\t"), strlen(at + strlen("\nNSpid:\t")) };
-        infp_span_line(&rest, &line);
-        infp_span_cut_last(line, '\t', &rest);
-        return infp_span_u64(rest.size ? rest : line, &number) < 0 ? tid : (int32_t) number;
-}
-
 /* The Python threads of a process that nobody stops, each for the thread that runs it. */
 static void take_running(struct taking *t)
 {
         for (unsigned i = 0; i < t->process->n_threads; i++) {
-                const int32_t number = own_number(t->b, t->process->pid, t->tids[i]);
+                /* As its own pid namespace has it. */
+                const int32_t number = status_of(t->b, t->process->pid, t->tids[i], "NSpid:", t->tids[i]);
 
                 t->walked.thread = NULL;
                 t->walked.n = 0;

@@ -15,24 +15,11 @@
 /* The process's number in its own namespace, which is the one in its files' names. */
 static int32_t own_number(int root_fd, int32_t pid)
 {
-        char path[64], text[4096];
-        const char *at;
-        int32_t own = pid;
-        ssize_t n;
+        char path[64];
+        uint64_t number;
 
         snprintf(path, sizeof(path), "/proc/%d/status", pid);
-        n = infp_read_at(root_fd, path, text, sizeof(text));
-        at = n > 0 ? strstr(text, "\nNSpid:") : NULL;
-        for (at = at ? at + 7 : NULL; at && (*at == ' ' || *at == '\t');) {
-                char *end;
-                const long number = strtol(at, &end, 10);
-
-                if (end == at)
-                        break;
-                own = (int32_t) number;
-                at = end;
-        }
-        return own;
+        return infp_proc_number(root_fd, path, "NSpid:", INFP_PROC_LAST, &number) ? (int32_t) number : pid;
 }
 
 static int open_root(int root_fd, int32_t pid)

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/procfile.h"
 #include "base/time.h"
 #include "sampler/spaces/space.h"
 
@@ -137,14 +138,11 @@ enum { MAX_FDS = 1024 };
 /* The inode as mappings show it, which on overlay and btrfs file systems is not always that of stat. 0: not shown (before 5.14). */
 static uint64_t inode_of_mappings(int fd)
 {
-        char path[48], text[512];
-        const char *at;
+        char path[48];
+        uint64_t ret;
 
         snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-        if (infp_read_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
-                return 0;
-        at = strstr(text, "\nino:");
-        return at ? strtoull(at + 5, NULL, 10) : 0;
+        return infp_proc_number(AT_FDCWD, path, "ino:", 0, &ret) ? ret : 0;
 }
 
 /* fd is open with O_PATH. With a build id alone the caller has to compare that. */
