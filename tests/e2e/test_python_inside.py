@@ -300,6 +300,59 @@ thread.join()
 """)
 
 
+BURN = """\
+import ctypes, os, signal, threading, time
+over = False
+def burn():
+    while not over: pass
+threads = [threading.Thread(target=burn, daemon=True) for _ in range({})]
+[thread.start() for thread in threads]
+"""
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_threads_that_sleep(sample, tmp_path, blocks):
+    """No signal comes to a thread that uses no CPU time while others run, whether those block signals or not: calls that no SA_RESTART
+    starts again are not cut short."""
+    text = BURN.format(2)
+    if blocks:
+        text = text.replace("    while", "    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\n    while")
+    same(sample, tmp_path, text + """\
+libc = ctypes.CDLL(None, use_errno=True)
+class Words(ctypes.Structure): _fields_ = [("a", ctypes.c_long), ("b", ctypes.c_long)]
+print([libc.usleep(20000) for _ in range(32)])
+signal.signal(signal.SIGALRM, lambda number, frame: None)
+begin = time.monotonic()
+signal.setitimer(signal.ITIMER_REAL, 1.5, 0.5)
+signal.pause()
+print(time.monotonic() - begin >= 1.5)
+over = True
+""")
+
+
+@pytest.mark.parametrize("start", ["threading.Thread(target=burn).start()", "import _thread; _thread.start_new_thread(burn, ())"])
+def test_a_thread_that_is_made_last(sample, tmp_path, start):
+    """Its maker sleeps from then on, and so does everybody else: nobody is there to look for it but the call that made it."""
+    found = same(sample, tmp_path, f"""\
+import threading, time
+over = threading.Event()
+def burn():
+    end = time.thread_time() + 0.8
+    while time.thread_time() < end: pass
+    over.set()
+end = time.thread_time() + 0.3
+while time.thread_time() < end: pass
+time.sleep(0.3)
+{start}
+over.wait()
+""")
+    seconds = collections.Counter()
+    for row in found.run.table("stack_samples"):
+        if row["mode"] == "cpu":
+            seconds[row["tid"]] += row["weight"]
+    assert len(seconds) == 2 and 0.6 < max(seconds.values()) < 1.0, seconds
+
+
 def test_descriptors_threads_and_warnings(sample, tmp_path):
     """No descriptor and no thread more; so no warning of Python at fork either."""
     python = next((PYTHONS[name][0] for name in PYTHONS if version_of(name) >= (3, 12)), PYTHONS[ONE][0])
@@ -358,12 +411,14 @@ def test_kill_9(infprof, run_dir, tmp_path):
     """The target goes on, and its sampler ends by itself."""
     program = tmp_path / "program.py"
     program.write_text("""\
-import os, sys, time
+import glob, os, sys, time
 def timers(): return open("/proc/self/timers").read().count("ID:")
 def burn(s):
     end = time.process_time() + s
     while time.process_time() < end: pass
-while not timers() > 1: burn(0.02)
+while not glob.glob(os.environ["INFPROF_AGENT_TABLES"] + f"/.sampler-{os.getpid()}-*"): burn(0.02)
+burn(0.2)
+print(timers() > 0, flush=True)
 print("sampled", flush=True)
 sys.stdin.readline()
 begin = time.monotonic()
@@ -374,6 +429,7 @@ print("timers", timers(), flush=True)
         pytest.skip("this kernel does not list timers")
     words = [infprof, "record", f"--cpu={HZ}", "--python=inside", "-o", run_dir, "--", *PYTHONS[ONE][0], program]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout.readline() == "True\n"
         assert process.stdout.readline() == "sampled\n"
         process.send_signal(signal.SIGKILL)
         process.stdin.write("\n")
@@ -384,12 +440,12 @@ print("timers", timers(), flush=True)
 def test_a_recording_that_ends_first(infprof, run_dir, tmp_path):
     program = tmp_path / "program.py"
     program.write_text("""\
-import time
+import glob, os, time
 def timers(): return open("/proc/self/timers").read().count("ID:")
 def burn(s):
     end = time.process_time() + s
     while time.process_time() < end: pass
-while not timers() > 1: burn(0.02)
+while timers() and not glob.glob(os.environ["INFPROF_AGENT_TABLES"] + f"/.sampler-{os.getpid()}-*"): burn(0.02)
 begin = time.monotonic()
 while timers() and time.monotonic() < begin + 60: burn(0.05)
 print("timers", timers(), flush=True)

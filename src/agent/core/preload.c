@@ -2,9 +2,11 @@
  * names functions of libc by weak references alone: in a program with another libc (musl) they may be absent, and nothing is done.
  * Static, 32-bit and setuid programs do not load it at all.
  *
- * In a process that has a Python interpreter from its start it loads the agent. There alone sigaction and signal do more than to call
- * libc's: the agent's own signal must never reach a handler of the program, or end it when the program restores the default. */
+ * In a process that has a Python interpreter from its start it loads the agent. There alone sigaction, signal and pthread_create do
+ * more than to call the next library's: the agent's own signal must never reach a handler of the program, or end it when the program
+ * restores the default, and each thread gets a timer of its own. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 #pragma weak dlopen
 #pragma weak dlsym
 #pragma weak secure_getenv
+#pragma weak __errno_location
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 extern int __sigaction(int, const struct sigaction *, struct sigaction *) __attribute__((weak));
 extern sighandler_t bsd_signal(int, sighandler_t) __attribute__((weak));
@@ -23,15 +26,39 @@ extern const char *Py_GetVersion(void) __attribute__((weak));
 
 extern infp_preload_sigaction_fn *_Atomic infp_preload_sigaction;
 EXPORTED infp_preload_sigaction_fn *_Atomic infp_preload_sigaction;
+extern infp_preload_thread_fn *_Atomic infp_preload_thread;
+EXPORTED infp_preload_thread_fn *_Atomic infp_preload_thread;
 
-/* glibc's, which has it under a second name (before 2.34 dlsym may be absent); else that of the next library. */
+typedef int sigaction_fn(int, const struct sigaction *, struct sigaction *);
+typedef sighandler_t signal_fn(int, sighandler_t);
+typedef int pthread_create_fn(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
+
+/* Those of the next library, which may wrap libc's, too: found once, since dlsym waits for locks of the loader. NULL: not yet, or there is
+ * no dlsym (before glibc 2.34); then glibc's under their second names. */
+static sigaction_fn *_Atomic next_sigaction;
+static signal_fn *_Atomic next_signal;
+static pthread_create_fn *_Atomic next_pthread_create;
+
+static void *find_next(const char *name)
+{
+        void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
+
+        return found; /* no tail call: dlsym asks who calls it */
+}
+
 static int libc_sigaction(int number, const struct sigaction *action, struct sigaction *ret_old)
 {
-        int (*next)(int, const struct sigaction *, struct sigaction *) = __sigaction;
+        sigaction_fn *next = next_sigaction;
 
-        if (!next && dlsym)
-                *(void **) &next = dlsym(RTLD_NEXT, "sigaction");
-        return next ? next(number, action, ret_old) : -1;
+        if (!next)
+                *(void **) &next = find_next("sigaction");
+        if (!next)
+                next = __sigaction;
+        if (next)
+                return next(number, action, ret_old);
+        if (__errno_location)
+                errno = ENOSYS;
+        return -1;
 }
 
 EXPORTED int sigaction(int number, const struct sigaction *action, struct sigaction *ret_old)
@@ -47,7 +74,7 @@ EXPORTED int sigaction(int number, const struct sigaction *action, struct sigact
 EXPORTED sighandler_t signal(int number, sighandler_t handler)
 {
         infp_preload_sigaction_fn *hook = infp_preload_sigaction;
-        sighandler_t (*next)(int, sighandler_t) = bsd_signal;
+        signal_fn *next = next_signal;
         struct sigaction action, old;
         int result;
 
@@ -59,15 +86,44 @@ EXPORTED sighandler_t signal(int number, sighandler_t handler)
                 if (hook(number, &action, &old, &result))
                         return result < 0 ? SIG_ERR : old.sa_handler;
         }
-        if (!next && dlsym)
-                *(void **) &next = dlsym(RTLD_NEXT, "signal");
-        return next ? next(number, handler) : SIG_ERR;
+        if (!next)
+                *(void **) &next = find_next("signal");
+        if (!next)
+                next = bsd_signal;
+        if (next)
+                return next(number, handler);
+        if (__errno_location)
+                errno = ENOSYS;
+        return SIG_ERR;
+}
+
+EXPORTED int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                            void *argument)
+{
+        infp_preload_thread_fn *hook = infp_preload_thread;
+        pthread_create_fn *next = next_pthread_create;
+        int result;
+
+        if (!next)
+                *(void **) &next = find_next("pthread_create");
+        result = next ? next(ret_thread, attributes, start, argument) : ENOSYS;
+        if (hook && result == 0)
+                hook(*ret_thread);
+        return result;
+}
+
+static void find_all(void)
+{
+        *(void **) &next_sigaction = find_next("sigaction");
+        *(void **) &next_signal = find_next("signal");
+        *(void **) &next_pthread_create = find_next("pthread_create");
 }
 
 __attribute__((constructor)) static void load_agent(void)
 {
         const char *path;
 
+        find_all();
         if (!gnu_get_libc_version || !dlopen || !secure_getenv || !Py_GetVersion)
                 return;
         path = secure_getenv(INFP_AGENT_ENV);

@@ -1,6 +1,7 @@
 /* What the preloaded stub and the agent that it loads say to each other. */
 #pragma once
 
+#include <pthread.h>
 #include <signal.h>
 
 #define INFP_AGENT_FILE "libinfprof-agent.so"
@@ -11,3 +12,7 @@
 typedef bool infp_preload_sigaction_fn(int number, const struct sigaction *action, struct sigaction *ret_old,
                                        int *ret_result);
 #define INFP_PRELOAD_HOOK "infp_preload_sigaction"
+
+/* Set by the agent: the program has made a thread. */
+typedef void infp_preload_thread_fn(pthread_t thread);
+#define INFP_PRELOAD_THREAD_HOOK "infp_preload_thread"

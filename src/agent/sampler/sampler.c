@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,6 +55,8 @@ static uint64_t period_ns, begin_ns;
 static _Atomic uint64_t cpu_begin_ns; /* of the process, when it began to sample */
 static struct sigaction before;       /* what the program believes to be the action for SIGPROF */
 static infp_preload_sigaction_fn *_Atomic *hook;
+static infp_preload_thread_fn *_Atomic *thread_hook;
+static uint64_t tid_offset; /* of a thread's number from its pthread_t; 0: not known */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -252,8 +255,8 @@ static void look_around(void *memory, void *context)
         } else if (!consumer || seen_ns + GONE_NS < signal->now_ns) {
                 set_state(INFP_WIRE_SAMPLER_ALONE);
         }
-        if (atomic_load(&state) == INFP_WIRE_SAMPLER_RUNS)
-                atomic_store(&head->sampler_skipped, infp_agent_timers_look());
+        if (atomic_load(&state) <= INFP_WIRE_SAMPLER_RUNS)
+                atomic_store(&head->sampler_skipped, infp_agent_timers_look(signal->now_ns));
         infp_writer_end();
 }
 
@@ -271,22 +274,41 @@ static void pass_on(int number)
 static void on_signal(int number, siginfo_t *info, void *context)
 {
         const int error = errno;
-        const enum infp_agent_timer timer = infp_agent_timer_of(info);
         struct signal signal = { .context = context };
         int cancel_state;
+        bool samples;
 
-        if (timer == INFP_AGENT_FOREIGN) {
+        if (!infp_agent_timer_is_ours(info)) {
                 pass_on(number);
                 return;
         }
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
         signal.now_ns = infp_writer_now_ns();
         signal.periods = 1 + (info->si_overrun > 0 ? (uint32_t) info->si_overrun : 0);
-        if (timer == INFP_AGENT_OF_PROCESS && atomic_load(&state) <= INFP_WIRE_SAMPLER_RUNS)
+        samples = atomic_load(&state) == INFP_WIRE_SAMPLER_RUNS;
+        if (atomic_load(&state) <= INFP_WIRE_SAMPLER_RUNS && infp_agent_timers_are_due(signal.now_ns))
                 infp_agent_area_work(look_around, &signal);
-        else if (timer == INFP_AGENT_OF_THREAD && atomic_load(&state) == INFP_WIRE_SAMPLER_RUNS &&
-                 !infp_agent_area_work(take_sample, &signal))
+        if (samples && !infp_agent_area_work(take_sample, &signal))
                 atomic_fetch_add_explicit(&infp_writer_head()->sampler_busy, 1, memory_order_relaxed);
+        pthread_setcancelstate(cancel_state, NULL);
+        errno = error;
+}
+
+/* In the thread that has made another one. Where the kernel says where libc keeps a thread's number it is read there; else all threads are
+ * looked for. */
+static void on_thread(pthread_t made)
+{
+        const int error = errno;
+        int32_t tid = 0;
+        int cancel_state;
+
+        if (atomic_load(&state) > INFP_WIRE_SAMPLER_RUNS)
+                return;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+        if (tid_offset)
+                infp_agent_memory_copy((uint64_t) made + tid_offset, &tid, sizeof(tid));
+        if (tid || !tid_offset) /* else it has ended */
+                infp_agent_timers_add(tid, infp_writer_now_ns());
         pthread_setcancelstate(cancel_state, NULL);
         errno = error;
 }
@@ -313,6 +335,16 @@ static bool take_sigaction(int number, const struct sigaction *action, struct si
 }
 
 /* ---- begin, and again in a child ---- */
+
+static void find_tid_offset(void)
+{
+        const uint64_t self = (uint64_t) pthread_self();
+        int32_t *at = NULL;
+
+        if (prctl(PR_GET_TID_ADDRESS, &at) == 0 && (uint64_t) (uintptr_t) at > self &&
+            (uint64_t) (uintptr_t) at - self < 4096 && *at == (int32_t) syscall(SYS_gettid))
+                tid_offset = (uint64_t) (uintptr_t) at - self;
+}
 
 static int begin_timers(void)
 {
@@ -372,7 +404,8 @@ void infp_agent_sampler_begin(const struct infp_agent_sampler_options *options)
         int r = infp_agent_python_find(&version);
 
         hook = (infp_preload_sigaction_fn * _Atomic *) dlsym(RTLD_DEFAULT, INFP_PRELOAD_HOOK);
-        if (!INFP_AGENT_IS_SUPPORTED || r == -ENOENT || !hook)
+        thread_hook = (infp_preload_thread_fn * _Atomic *) dlsym(RTLD_DEFAULT, INFP_PRELOAD_THREAD_HOOK);
+        if (!INFP_AGENT_IS_SUPPORTED || r == -ENOENT || !hook || !thread_hook)
                 return;
         period_ns = period_of(options->hz);
         infp_writer_sampler_hz_1000 = (uint32_t) (options->hz * 1000);
@@ -394,6 +427,10 @@ void infp_agent_sampler_begin(const struct infp_agent_sampler_options *options)
                 return;
         }
         pthread_atfork(NULL, NULL, forked);
-        if (begin_timers() < 0)
+        if (begin_timers() < 0) {
                 refuse(INFP_WIRE_SAMPLER_REFUSED, version);
+                return;
+        }
+        find_tid_offset();
+        atomic_store(thread_hook, on_thread);
 }

@@ -12,7 +12,7 @@ enum {
         MOST_THREADS = 8192,
         SLOTS = 2 * MOST_THREADS, /* of the index: a power of 2 */
         ENTRIES = 8192,           /* bytes of directory entries at a time */
-        LOOK_FIRST_NS = 8000000,  /* of the process's CPU time, between looks at its threads ... */
+        LOOK_FIRST_NS = 8000000,  /* between looks at the threads ... */
         LOOK_MOST_NS = 128000000, /* ... when nothing was new for long */
 };
 
@@ -37,21 +37,18 @@ static uint16_t slots[SLOTS]; /* number of a thread + 1 */
 static unsigned n_threads;
 static uint32_t look;
 static uint64_t period, look_ns;
+static _Atomic uint64_t due_ns; /* of the next look */
+static _Atomic bool is_wanted;  /* a look, or the end */
 static _Alignas(struct entry) char entries[ENTRIES];
 
-static int process_timer = -1;
 static _Atomic bool is_over;
 
-/* Addresses of these tell our timers from the program's. */
-static char of_process, of_thread;
+/* Its address tells our timers from the program's. */
+static char of_thread;
 
-enum infp_agent_timer infp_agent_timer_of(const siginfo_t *info)
+bool infp_agent_timer_is_ours(const siginfo_t *info)
 {
-        if (info->si_code != SI_TIMER)
-                return INFP_AGENT_FOREIGN;
-        return info->si_value.sival_ptr == &of_thread    ? INFP_AGENT_OF_THREAD
-               : info->si_value.sival_ptr == &of_process ? INFP_AGENT_OF_PROCESS
-                                                         : INFP_AGENT_FOREIGN;
+        return info->si_code == SI_TIMER && info->si_value.sival_ptr == &of_thread;
 }
 
 static void set(int timer, uint64_t first_ns, uint64_t interval_ns)
@@ -64,35 +61,42 @@ static void set(int timer, uint64_t first_ns, uint64_t interval_ns)
         syscall(SYS_timer_settime, timer, 0, &times, NULL);
 }
 
-/* libc's functions may use the heap. tid 0: of the process. */
+/* libc's functions may use the heap. */
 static int make_timer(int32_t tid)
 {
+        const clockid_t clock =
+                (clockid_t) (~(uint32_t) tid << 3 | 6); /* as the kernel names the clock of another thread */
         struct sigevent event;
-        clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
         int timer;
 
         memset(&event, 0, sizeof(event));
         event.sigev_signo = SIGPROF;
-        event.sigev_notify = tid ? SIGEV_THREAD_ID : SIGEV_SIGNAL;
-        event.sigev_value.sival_ptr = tid ? &of_thread : &of_process;
-        if (tid) {
-                event._sigev_un._tid = tid;
-                clock = (clockid_t) (~(uint32_t) tid << 3 | 6); /* as the kernel names the clock of another thread */
-        }
+        event.sigev_notify = SIGEV_THREAD_ID;
+        event.sigev_value.sival_ptr = &of_thread;
+        event._sigev_un._tid = tid;
         return syscall(SYS_timer_create, clock, &event, &timer) < 0 ? -errno : timer;
 }
 
 int infp_agent_timers_begin(uint64_t period_ns)
 {
-        const int timer = make_timer(0);
+        const int32_t tid = (int32_t) syscall(SYS_gettid);
+        const int timer = make_timer(tid);
 
         if (timer < 0)
                 return timer;
         period = period_ns;
         look_ns = LOOK_FIRST_NS;
-        process_timer = timer;
-        set(timer, look_ns, look_ns);
+        atomic_store(&due_ns, 0);
+        threads[n_threads++] = (struct thread){ tid, timer, look };
+        set(timer, LOOK_FIRST_NS, period);
         return 0;
+}
+
+bool infp_agent_timers_are_due(uint64_t now_ns)
+{
+        uint64_t due = atomic_load_explicit(&due_ns, memory_order_relaxed);
+
+        return now_ns >= due && atomic_compare_exchange_strong(&due_ns, &due, now_ns + LOOK_FIRST_NS);
 }
 
 static uint32_t slot_of(int32_t tid)
@@ -177,16 +181,6 @@ static void drop_unseen(void)
         }
 }
 
-/* Where threads come and go it looks often. */
-static void set_pace(bool is_new)
-{
-        const uint64_t next = is_new ? LOOK_FIRST_NS : look_ns < LOOK_MOST_NS ? 2 * look_ns : LOOK_MOST_NS;
-
-        if (next != look_ns)
-                set(process_timer, next, next);
-        look_ns = next;
-}
-
 static bool try_lock(void)
 {
         return !atomic_exchange_explicit(&lock, 1, memory_order_acquire);
@@ -194,7 +188,7 @@ static bool try_lock(void)
 
 static void unlock(void)
 {
-        atomic_store_explicit(&lock, 0, memory_order_release);
+        atomic_store(&lock, 0); /* before is_wanted is read */
 }
 
 static void delete_all(void)
@@ -202,46 +196,71 @@ static void delete_all(void)
         for (unsigned i = 0; i < n_threads; i++)
                 syscall(SYS_timer_delete, threads[i].timer);
         n_threads = 0;
-        if (process_timer >= 0)
-                syscall(SYS_timer_delete, process_timer);
-        process_timer = -1;
 }
 
-unsigned infp_agent_timers_look(void)
+/* Under the lock. Where threads come and go it looks often. */
+static unsigned look_once(uint64_t now_ns)
 {
         bool is_new = false;
         unsigned skipped;
 
-        if (!try_lock())
-                return 0;
-        if (atomic_load(&is_over)) {
-                unlock();
-                return 0;
-        }
         look++;
         index_threads();
         skipped = meet_all(&is_new);
         drop_unseen();
-        set_pace(is_new);
-        if (atomic_load(&is_over)) /* it found the lock taken */
-                delete_all();
-        unlock();
+        look_ns = is_new ? LOOK_FIRST_NS : look_ns < LOOK_MOST_NS ? 2 * look_ns : LOOK_MOST_NS;
+        atomic_store(&due_ns, now_ns + look_ns);
         return skipped;
+}
+
+/* Who finds the lock taken may not wait: its holder does what is wanted, after it has let the lock go. */
+static unsigned serve(uint64_t now_ns)
+{
+        unsigned skipped = 0;
+
+        while (atomic_load(&is_wanted) && try_lock()) {
+                atomic_store(&is_wanted, false);
+                if (atomic_load(&is_over))
+                        delete_all();
+                else
+                        skipped = look_once(now_ns);
+                unlock();
+        }
+        return skipped;
+}
+
+unsigned infp_agent_timers_look(uint64_t now_ns)
+{
+        atomic_store(&is_wanted, true);
+        return serve(now_ns);
+}
+
+void infp_agent_timers_add(int32_t tid, uint64_t now_ns)
+{
+        bool is_new;
+
+        if (tid && try_lock()) {
+                index_threads();
+                if (!atomic_load(&is_over))
+                        meet(tid, &is_new);
+                unlock();
+        } else {
+                atomic_store(&is_wanted, true);
+        }
+        serve(now_ns);
 }
 
 void infp_agent_timers_end(void)
 {
         atomic_store(&is_over, true);
-        if (!try_lock())
-                return;
-        delete_all();
-        unlock();
+        atomic_store(&is_wanted, true);
+        serve(0);
 }
 
 void infp_agent_timers_reset(void)
 {
         n_threads = 0;
-        process_timer = -1;
         atomic_store(&is_over, false);
+        atomic_store(&is_wanted, false);
         unlock();
 }
