@@ -208,6 +208,39 @@ def test_programs_that_are_no_python(record, tmp_path, kind, words):
         assert "LD_PRELOAD" not in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("call", ["sigaction(SIGUSR1, &(struct sigaction){ 0 }, 0)", "(void) signal(SIGUSR1, SIG_DFL)"])
+def test_libraries_that_wrap_sigaction(record, tmp_path, call):
+    """As sanitizers do: the stub calls them, not libc."""
+    if not shutil.which("gcc"):
+        pytest.skip("no gcc here")
+    (tmp_path / "wraps.c").write_text("""\
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+int wrapped;
+int sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+        int (*next)(int, const struct sigaction *, struct sigaction *);
+        *(void **) &next = dlsym(RTLD_NEXT, "sigaction");
+        wrapped += number == SIGUSR1;
+        return next(number, action, old);
+}
+sighandler_t signal(int number, sighandler_t handler)
+{
+        sighandler_t (*next)(int, sighandler_t);
+        *(void **) &next = dlsym(RTLD_NEXT, "signal");
+        wrapped += number == SIGUSR1;
+        return next(number, handler);
+}
+""")
+    (tmp_path / "calls.c").write_text("#include <signal.h>\n#include <stdio.h>\nextern int wrapped;\n"
+                                      f"int main(void) {{ {call}; return printf(\"%d\\n\", wrapped) != 2; }}\n")
+    for words in (["-shared", "-fPIC", "-o", "libwraps.so", "wraps.c", "-ldl"], ["-o", "calls", "calls.c", "./libwraps.so"]):
+        assert run(["gcc", *words], cwd=tmp_path).returncode == 0
+    done = record("--cpu", "--python=inside", "--no-finish", command=["./calls"], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
 def test_a_32_bit_program_by_hand(record, tmp_path):
     """Where no compiler makes one: the smallest program of that kind, exit(7) after writing a line."""
     import struct

@@ -117,6 +117,26 @@ static void test_sound(void **state)
         assert_int_equal(infp_agent_tables_number(), 3);
 }
 
+/* Files that are cut short later: what was taken from them stays. */
+static void test_cut_short(void **state)
+{
+        struct offer offer = sound(4);
+        char path[256];
+
+        (void) state;
+        put("cut", &offer.table, sizeof(offer.table), 0600);
+        offer.mapping[0].name_at = offsetof(struct offer, name);
+        offer.mapping[0].table_size = sizeof(struct infp_unwind_table);
+        memcpy(offer.name, "cut", 4);
+        give(&offer, sizeof(offer), 0600);
+        snprintf(path, sizeof(path), "%s/cut", directory);
+        assert_int_equal(truncate(path, 0), 0);
+        snprintf(path, sizeof(path), "%s/.sampler-7-99-4", directory);
+        assert_int_equal(truncate(path, 0), 0);
+        for (unsigned i = 0; i < 2; i++)
+                assert_int_equal(now()->mappings[i].table->size, sizeof(struct infp_unwind_table));
+}
+
 /* None of these replaces what is there. */
 static void test_refused(void **state)
 {
@@ -224,6 +244,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_sound),
+                cmocka_unit_test(test_cut_short),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_broken_tables),
         };

@@ -13,11 +13,11 @@
 
 enum {
         PATH = 512,
-        MOST_FILES = 4096, /* of tables, which stay mapped: libraries are rarely closed */
+        MOST_FILES = 4096, /* of tables, which stay: libraries are rarely closed */
         NAME = 192,
 };
 
-/* A file of the directory, mapped. */
+/* The bytes of a file of the directory. */
 struct file {
         uint64_t hash; /* of its name, of a file of a table */
         const uint8_t *bytes;
@@ -87,11 +87,30 @@ void infp_agent_tables_reset(void)
         atomic_store(&users, 0);
 }
 
-/* Maps a file of the directory: ours, and nobody else may write to it. */
-static const uint8_t *map_file(const char *name, uint64_t *ret_size)
+/* A copy: to touch a mapped file that is cut short would end the program. NULL: it cannot be read whole. */
+static const uint8_t *copy_of(int fd, uint64_t size)
+{
+        uint8_t *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (bytes == MAP_FAILED)
+                return NULL;
+        for (uint64_t at = 0; at < size;) {
+                const ssize_t n = pread(fd, bytes + at, size - at, (off_t) at);
+
+                if (n <= 0) {
+                        munmap(bytes, size);
+                        return NULL;
+                }
+                at += (uint64_t) n;
+        }
+        return bytes;
+}
+
+/* Copies a file of the directory: ours, and nobody else may write to it. */
+static const uint8_t *read_file(const char *name, uint64_t *ret_size)
 {
         const size_t size = strlen(name);
-        void *bytes = MAP_FAILED;
+        const uint8_t *bytes = NULL;
         struct stat status;
         int fd;
 
@@ -103,10 +122,10 @@ static const uint8_t *map_file(const char *name, uint64_t *ret_size)
                 return NULL;
         if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
             !(status.st_mode & 022) && status.st_size > 0)
-                bytes = mmap(NULL, (size_t) status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+                bytes = copy_of(fd, (uint64_t) status.st_size);
         close(fd);
-        *ret_size = bytes == MAP_FAILED ? 0 : (uint64_t) status.st_size;
-        return bytes == MAP_FAILED ? NULL : bytes;
+        *ret_size = bytes ? (uint64_t) status.st_size : 0;
+        return bytes;
 }
 
 static uint64_t hash_of(const char *name)
@@ -129,7 +148,7 @@ static const struct file *table_file(const char *name)
                         return &files[i];
         if (n_files == MOST_FILES)
                 return NULL;
-        bytes = map_file(name, &size);
+        bytes = read_file(name, &size);
         if (!bytes)
                 return NULL;
         files[n_files] = (struct file){ hash, bytes, size };
@@ -241,7 +260,7 @@ void infp_agent_tables_load(uint64_t wanted, int32_t pid, uint64_t start_ticks)
         name[at++] = '-';
         at += put_number(name + at, wanted);
         name[at] = 0;
-        from.bytes = map_file(name, &from.size);
+        from.bytes = read_file(name, &from.size);
         if (from.bytes && is_sound(from.bytes, from.size, wanted))
                 replace(&from);
         else
