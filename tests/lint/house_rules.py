@@ -17,7 +17,10 @@ BINARY = {".so", ".a", ".o", ".gguf", ".parquet", ".whl", ".gz", ".tgz", ".zip",
 MAX_BYTES = 400_000
 # What the program does in one place: a pattern, what to use instead, and the files of src that may, each with its reason.
 ONE_PLACE = [
-    (r"\bpthread_create\(", "infp_thread_start (base/thread.h)", {"base/thread.c": "it is that place"}),
+    (r"\bpthread_create\(", "infp_thread_start (base/thread.h)", {
+        "base/thread.c": "it is that place",
+        "agent/core/preload.c": "the program's own call, which is passed on",
+    }),
     (r"\bpthread_(cond_init|timedjoin_np)\(", "infp_cond_init, infp_thread_join_until (base/thread.h): no wait by CLOCK_REALTIME",
      {"base/thread.c": "it is that place"}),
     (r"\b(pthread_sigmask|sigprocmask)\(", "infp_thread_start (base/thread.h): a thread's mask is made when it starts", {
@@ -33,7 +36,6 @@ ONE_PLACE = [
     (r"\bmmap\((?![^;]*MAP_ANONYMOUS)", "infp_guarded_map_open (base/guarded_map.h), or pread: who shortens a mapped file kills us", {
         "base/guarded_map.c": "it is that place",
         "ring/writer_file.c": "in other programs, where no handler of ours may be: a file of their own",
-        "agent/sampler/tables.c": "the same: files of mode 0600 of its own user, which are replaced and never shortened",
         "sampler/perf/front.c": "the kernel's memory, which nobody shortens"}),
     (r"\bqsort(_r)?\(", "infp_sort, infp_sort_r (base/sort.h): the list of qsort(3) must not be NULL, not even an empty one",
      {"base/sort.h": "it is that place"}),
