@@ -13,7 +13,7 @@
 struct mask_out {
         char *at;
         size_t size, cap;
-        bool cut;
+        bool cut, bare; /* bare: no argument is put in quotes */
 };
 
 /* One argument while it is searched. */
@@ -632,9 +632,9 @@ static bool looks_like_key(const struct mask_argument *a)
 /* Shows an argument, of which the part from `secret` on is masked; size: looks for secrets in it. */
 static void show(const struct mask_argument *a, bool keep, size_t secret, struct mask_out *out)
 {
-        bool quoted = a->size == 0;
+        bool quoted = a->size == 0 && !out->bare;
 
-        for (size_t i = 0; i < a->size && !quoted; i++)
+        for (size_t i = 0; i < a->size && !quoted && !out->bare; i++)
                 quoted = is_blank(a->s[i]);
         if (quoted)
                 put(out, "'", 1);
@@ -726,5 +726,13 @@ size_t infp_mask_text(const char *text, size_t size, char *ret, size_t cap)
         struct mask_out out = { .at = ret, .cap = cap };
 
         mask_argument(&(struct mask_argument){ .s = text, .size = size }, &out);
+        return out.cut ? whole_characters(ret, out.size) : out.size;
+}
+
+size_t infp_mask_next(unsigned *said, const char *text, size_t size, char *ret, size_t cap)
+{
+        struct mask_out out = { .at = ret, .cap = cap, .bare = true };
+
+        *said = step(&(struct mask_argument){ .s = text, .size = size }, (enum mask_follow) * said, &out);
         return out.cut ? whole_characters(ret, out.size) : out.size;
 }

@@ -16,5 +16,8 @@ size_t infp_mask_cmdline(const char *arguments, size_t size, bool keep, char *re
 /* The same for a text that is no command line (what a server says, a label): without quotes around it. */
 size_t infp_mask_text(const char *text, size_t size, char *ret, size_t cap);
 
+/* The same for arguments that come one by one, without quotes. *said: what those before said of this one; 0 before the first. */
+size_t infp_mask_next(unsigned *said, const char *text, size_t size, char *ret, size_t cap);
+
 /* True when a variable, parameter or header of this name holds a secret. */
 bool infp_mask_is_secret_name(const char *name, size_t size);

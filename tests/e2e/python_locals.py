@@ -47,6 +47,10 @@ def variables(argument, *rest, keyword=None, **others):
     few, fixed, no_set = {7}, frozenset({"q"}), set()
     weird, number, a_type, function = Weird(), Number(5), int, wait
     api_key, password, hf = "abc", 12345, "hf_abcdefghijklmnopqrstuvwxyz0123456789"
+    line, url = b"Bearer sk-ant-zzSECRETzz0123456789", b"postgres://u:zzSECRETzz@db/x"
+    command, raw_command = ["serve", "--api-key", "zzSECRETzz", "--port", 80], (b"--token", b"zzSECRETzz", b"x y")
+    headers = {b"authorization": b"zzSECRETzz", b"host": b"h"}
+    late = b"z" * 190 + b" hf_zzSECRETzz0123456789abcdefghijklmnop"
     captured = "in a cell"
     ended = 1
     del ended
@@ -68,7 +72,10 @@ def variables(argument, *rest, keyword=None, **others):
             "no_table": "{}", "few": "{7}", "fixed": "frozenset({'q'})", "no_set": "set()",
             "weird": "<Weird at 0x%x>" % id(weird), "number": "<Number at 0x%x>" % id(number), "a_type": "<type at 0x%x>" % id(int),
             "function": "<function at 0x%x>" % id(wait),
-            "api_key": "***", "password": "***", "hf": "'***'", "captured": "'in a cell'", "i": "17",
+            "api_key": "***", "password": "***", "hf": "'***'", "line": "b'Bearer ***'", "url": "b'postgres://***@db/x'",
+            "command": "['serve', '--api-key', '***', '--port', 80]", "raw_command": "(b'--token', b'***', b'x y')",
+            "headers": "{b'authorization': ***, b'host': b'h'}", "late": "b'" + "z" * 190 + " ***'",
+            "captured": "'in a cell'", "i": "17",
         }
         wait({"variables": wanted, "inner": {"own": "'in a cell'"}})
     inner()

@@ -224,10 +224,11 @@ def test_locals(infprof, start, name):
     assert {key: frames["variables"].get(key) for key in wanted["variables"]} == wanted["variables"]
     assert "ended" not in frames["variables"]
     assert {key: frames["inner"].get(key) for key in wanted["inner"]} == wanted["inner"]
-    for text in ("abc", "12345", "hf_abc", "hunter2"):
+    for text in ("abc", "12345", "hf_abc", "hunter2", "SECRET"):
         assert text not in json.dumps(frames["variables"])
     shown = run([infprof, "backtrace", "--locals", "--keep-secrets", process.pid]).stdout
     assert "  password = 12345\n" in shown and "'password': 'hunter2'" in shown and "  api_key = 'abc'\n" in shown
+    assert "['serve', '--api-key', 'zzSECRETzz', '--port', 80]" in shown and "b'postgres://u:zzSECRETzz@db/x'" in shown
     assert process.poll() is None
 
 

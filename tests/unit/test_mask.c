@@ -366,6 +366,32 @@ static void texts(void **state)
         }
 }
 
+/* As they stand in a list of another process: no quotes, and each by itself. */
+static void arguments_one_by_one(void **state)
+{
+        static const struct {
+                const char *arguments[6], *shown[6];
+        } cases[] = {
+                { { "serve", "--api-key", "a b", "c", "--port", "80" },
+                  { "serve", "--api-key", "***", "***", "--port", "80" } },
+                { { "", "two words", "-u", "me:pw", "x" }, { "", "two words", "-u", "me:***", "x" } },
+                { { "--token", "--api-key=x", "y" }, { "--token", "--api-key=***", "y" } },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                unsigned said = 0;
+
+                for (size_t k = 0; k < INFP_COUNT(cases[i].arguments) && cases[i].arguments[k]; k++) {
+                        const char *argument = cases[i].arguments[k];
+                        char shown[64];
+
+                        shown[infp_mask_next(&said, argument, strlen(argument), shown, sizeof(shown) - 1)] = 0;
+                        assert_string_equal(shown, cases[i].shown[k]);
+                }
+        }
+}
+
 static void urls(void **state)
 {
         static const struct command cases[] = {
@@ -575,7 +601,7 @@ int main(void)
                 cmocka_unit_test(urls),          cmocka_unit_test(shapes),
                 cmocka_unit_test(scripts),       cmocka_unit_test(json),
                 cmocka_unit_test(servers),       cmocka_unit_test(keep_and_quotes),
-                cmocka_unit_test(small_buffers),
+                cmocka_unit_test(small_buffers), cmocka_unit_test(arguments_one_by_one),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,18 +180,27 @@ static void put_quoted(const char *text, size_t size, bool is_bytes, bool is_cut
         infp_str_puts(out, is_cut ? "...'" : "'");
 }
 
+/* Masks the secrets in a text of up to INFP_PYTHON_TEXT bytes. Returns its size then. */
+static size_t mask(const struct infp_python_values *v, char *text, size_t size)
+{
+        char masked[INFP_PYTHON_TEXT];
+        unsigned alone = 0;
+
+        if (v->keep_secrets)
+                return size;
+        size = infp_mask_next(v->said ? v->said : &alone, text, size, masked, sizeof(masked));
+        memcpy(text, masked, size);
+        return size;
+}
+
 static bool put_str(const struct infp_python_values *v, uint64_t object, struct infp_str *out)
 {
-        char text[INFP_PYTHON_TEXT], masked[INFP_PYTHON_TEXT];
+        char text[INFP_PYTHON_TEXT];
         size_t size, shown;
 
         if (infp_python_text_read(v->layout, &v->memory, object, text) < 0)
                 return false;
-        size = strlen(text);
-        if (!v->keep_secrets) {
-                size = infp_mask_text(text, size, masked, sizeof(masked));
-                memcpy(text, masked, size);
-        }
+        size = mask(v, text, strlen(text));
         shown = size < MOST_TEXT ? size : MOST_TEXT;
         while (shown < size && shown > 0 && ((unsigned char) text[shown] & 0xc0) == 0x80) /* not within a character */
                 shown--;
@@ -199,17 +208,30 @@ static bool put_str(const struct infp_python_values *v, uint64_t object, struct 
         return true;
 }
 
-static bool put_bytes(const struct infp_python_values *v, uint64_t object, struct infp_str *out)
+/* The first bytes of a bytes object. */
+static bool read_bytes(const struct infp_python_values *v, uint64_t object, char ret[INFP_PYTHON_TEXT], size_t *ret_n,
+                       bool *ret_is_cut)
 {
-        char bytes[MOST_TEXT];
         uint64_t size;
 
         if (!read_word(v, object + v->layout->bytes_size, &size) || size >> 63)
                 return false;
-        if (size && !read(v, object + v->layout->bytes_data, bytes, size < MOST_TEXT ? size : MOST_TEXT))
+        *ret_is_cut = size > INFP_PYTHON_TEXT;
+        *ret_n = *ret_is_cut ? INFP_PYTHON_TEXT : (size_t) size;
+        return !size || read(v, object + v->layout->bytes_data, ret, *ret_n);
+}
+
+static bool put_bytes(const struct infp_python_values *v, uint64_t object, struct infp_str *out)
+{
+        char bytes[INFP_PYTHON_TEXT];
+        size_t size;
+        bool is_cut;
+
+        if (!read_bytes(v, object, bytes, &size, &is_cut))
                 return false;
+        size = mask(v, bytes, size);
         infp_str_putc(out, 'b');
-        put_quoted(bytes, size < MOST_TEXT ? size : MOST_TEXT, true, size > MOST_TEXT, out);
+        put_quoted(bytes, size < MOST_TEXT ? size : MOST_TEXT, true, is_cut || size > MOST_TEXT, out);
         return true;
 }
 
@@ -227,17 +249,21 @@ static bool put_items(struct infp_python_values *v, uint64_t items, uint64_t n, 
 {
         uint64_t objects[MOST_ITEMS];
         const uint64_t n_shown = n < MOST_ITEMS ? n : MOST_ITEMS;
+        unsigned said = 0;
+        bool is_good = true;
 
         if (n_shown && !read(v, items, objects, n_shown * sizeof(*objects)))
                 return false;
-        for (uint64_t i = 0; i < n_shown; i++) {
+        v->said = &said;
+        for (uint64_t i = 0; i < n_shown && is_good; i++) {
                 if (i)
                         infp_str_puts(out, ", ");
-                if (!put_object(v, objects[i], true, out))
-                        return false;
+                is_good = put_object(v, objects[i], true, out);
         }
-        put_more(n, n_shown, out);
-        return true;
+        v->said = NULL;
+        if (is_good)
+                put_more(n, n_shown, out);
+        return is_good;
 }
 
 static bool put_sequence(struct infp_python_values *v, uint64_t object, bool is_list, struct infp_str *out)
@@ -319,13 +345,24 @@ static bool find_entries(const struct infp_python_values *v, uint64_t keys, stru
         return true;
 }
 
-static bool put_pair(struct infp_python_values *v, const uint64_t *pair, struct infp_str *out)
+/* A str or bytes that says that what it is the key of is secret. */
+static bool is_secret_key(struct infp_python_values *v, uint64_t object)
 {
         char name[INFP_PYTHON_TEXT];
-        const struct infp_python_type *type = type_of(v, pair[0]);
-        const bool is_secret = !v->keep_secrets && type && type->kind == STR &&
-                               infp_python_text_read(v->layout, &v->memory, pair[0], name) == 0 &&
-                               infp_mask_is_secret_name(name, strlen(name));
+        const struct infp_python_type *type = type_of(v, object);
+        bool is_cut;
+        size_t n = 0;
+
+        if (type && type->kind == STR && infp_python_text_read(v->layout, &v->memory, object, name) == 0)
+                n = strlen(name);
+        else if (!type || type->kind != BYTES || !read_bytes(v, object, name, &n, &is_cut))
+                return false;
+        return infp_mask_is_secret_name(name, n);
+}
+
+static bool put_pair(struct infp_python_values *v, const uint64_t *pair, struct infp_str *out)
+{
+        const bool is_secret = !v->keep_secrets && is_secret_key(v, pair[0]);
 
         if (!put_object(v, pair[0], true, out))
                 return false;
@@ -423,6 +460,8 @@ static bool put_object(struct infp_python_values *v, uint64_t object, bool is_in
 
         if (!type)
                 return false;
+        if (v->said && type->kind != STR && type->kind != BYTES)
+                *v->said = 0;
         if (put_known(v, object, type, is_inner, out))
                 return true;
         if (out->data)

@@ -12,6 +12,7 @@ struct infp_python_values {
         const struct infp_python_layout *layout; /* borrowed as long as this is used */
         struct infp_python_memory memory;
         bool keep_secrets;
+        unsigned *said;           /* of infp_mask_next, in a list or tuple: it may be a command line; else NULL */
         struct infp_python_type { /* by address: what was read of types */
                 uint64_t address;
                 uint8_t kind;
