@@ -2,18 +2,19 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
-#include "base/number.h"
 #include "store/run.h"
 
 enum { DEPTH = 16, PATIENCE_S = 60 };
@@ -30,7 +31,18 @@ static void list_places(bool in_memory, const char *ret[3])
                 ret[0] = "/dev/shm";
 }
 
-char *infp_private_directory(const char *what, bool in_memory, struct infp_err *err)
+/* The kernel lets go of a lock when the last process that has it ends, in whatever pid namespace that is. -1: somebody has it. */
+static int hold(const char *path)
+{
+        const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+                return fd;
+        infp_close(fd);
+        return -1;
+}
+
+char *infp_private_directory(const char *what, bool in_memory, int *ret_held_fd, struct infp_err *err)
 {
         const char *places[3];
 
@@ -39,8 +51,11 @@ char *infp_private_directory(const char *what, bool in_memory, struct infp_err *
                 char path[PATH_MAX];
 
                 snprintf(path, sizeof(path), "%s/infprof-%s-%d-XXXXXX", places[i], what, (int) getpid());
-                if (mkdtemp(path))
-                        return strdup(path);
+                if (!mkdtemp(path))
+                        continue;
+                if (ret_held_fd)
+                        *ret_held_fd = hold(path);
+                return strdup(path);
         }
         infp_fail_errno(err, -errno, "cannot make a directory below TMPDIR, /dev/shm or /tmp");
         return NULL;
@@ -63,7 +78,7 @@ char *infp_private_remove(char *directory)
         return NULL;
 }
 
-/* A container that shares the place has other numbers for processes; the lock of a run holds across them. */
+/* Nothing is recorded in it, and it is no new one that its maker does not hold yet. */
 static bool is_idle(const char *path, const struct stat *status)
 {
         struct infp_run *run = NULL;
@@ -76,22 +91,24 @@ static bool is_idle(const char *path, const struct stat *status)
         return !is_recorded;
 }
 
-/* Of this kind, ours, and its maker is gone. */
-static bool is_left(const char *place, const char *name, const char *what)
+/* Removes it if it is of this kind, ours, and nobody holds it. */
+static void sweep_one(const char *place, const char *name, const char *what)
 {
         char prefix[64], path[PATH_MAX];
+        infp_autoclose int held_fd = -1;
         struct stat status;
-        uint64_t pid;
         int size;
 
         size = snprintf(prefix, sizeof(prefix), "infprof-%s-", what);
         if (size >= (int) sizeof(prefix) || strncmp(name, prefix, (size_t) size) != 0)
-                return false;
-        if (infp_parse_u64(name + size, strcspn(name + size, "-"), &pid) < 0 || !pid || pid > INT32_MAX)
-                return false;
+                return;
         snprintf(path, sizeof(path), "%s/%s", place, name);
-        return kill((pid_t) pid, 0) < 0 && errno == ESRCH && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
-               status.st_uid == geteuid() && (status.st_mode & 0777) == 0700 && is_idle(path, &status);
+        if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+            (status.st_mode & 0777) != 0700)
+                return;
+        held_fd = hold(path);
+        if (held_fd >= 0 && is_idle(path, &status))
+                infp_private_remove(strdup(path));
 }
 
 void infp_private_sweep(const char *what)
@@ -103,14 +120,8 @@ void infp_private_sweep(const char *what)
                 DIR *directory = opendir(places[i]);
                 const struct dirent *entry;
 
-                while (directory && (entry = readdir(directory))) {
-                        char path[PATH_MAX];
-
-                        if (!is_left(places[i], entry->d_name, what))
-                                continue;
-                        snprintf(path, sizeof(path), "%s/%s", places[i], entry->d_name);
-                        infp_private_remove(strdup(path));
-                }
+                while (directory && (entry = readdir(directory)))
+                        sweep_one(places[i], entry->d_name, what);
                 if (directory)
                         closedir(directory);
         }

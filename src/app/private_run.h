@@ -6,8 +6,9 @@
 #include "base/err.h"
 
 /* PLACE/infprof-WHAT-PID-RANDOM, of mode 0700. in_memory: in a memory file system if there is one, for a run that is small.
- * The caller frees the path. NULL: no place can be written, which err says. */
-char *infp_private_directory(const char *what, bool in_memory, struct infp_err *err);
+ * *ret_held_fd: as long as it is open, here or in a child, nobody sweeps the directory; NULL: this kind is not swept. The caller frees
+ * the path. NULL: no place can be written, which err says. */
+char *infp_private_directory(const char *what, bool in_memory, int *ret_held_fd, struct infp_err *err);
 /* Removes it with all that is in it; frees the path; NULL is fine. Returns NULL. */
 char *infp_private_remove(char *directory);
 /* Removes those of this kind that processes of ours have left behind when they were killed. */

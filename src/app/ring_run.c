@@ -170,7 +170,7 @@ int infp_ring_run_open(pid_t pid, const struct infp_notices *notices, struct inf
         reading->row.text_cap = sizeof(reading->text);
         r = infp_env_open(&reading->env, "/", err);
         if (r >= 0)
-                ret->directory = infp_private_directory("query", true, err); /* it is read once */
+                ret->directory = infp_private_directory("query", true, NULL, err); /* it is read once */
         if (r >= 0 && !ret->directory)
                 r = -ENOSPC;
         if (r >= 0)

@@ -37,6 +37,7 @@ struct infp_watch_run {
         uint64_t names_due_ns, names_cpu_ns;
 
         char *directory; /* of our own run; NULL: somebody else's */
+        int held_fd;     /* keeps others from sweeping it */
         pid_t recorder;  /* 0: it has ended */
         int status;      /* of the ended one */
         int said_fd;     /* what it says */
@@ -55,7 +56,7 @@ static struct infp_watch_run *new_run(struct infp_err *err)
                 infp_fail(err, -ENOMEM, "out of memory");
                 return NULL;
         }
-        run->lock_fd = run->said_fd = -1;
+        run->lock_fd = run->said_fd = run->held_fd = -1;
         return run;
 }
 
@@ -122,7 +123,7 @@ int infp_watch_run_record(int (*record)(void *context, const char *directory), v
         if (!run)
                 return -ENOMEM;
         infp_private_sweep("top");
-        run->directory = infp_private_directory("top", false, err);
+        run->directory = infp_private_directory("top", false, &run->held_fd, err);
         if (!run->directory)
                 r = -ENOSPC;
         else if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -419,6 +420,7 @@ int infp_watch_run_close(struct infp_watch_run *run, const char *save, char **re
         infp_run_close(run->run);
         infp_close(run->lock_fd);
         infp_close(run->said_fd);
+        infp_close(run->held_fd);
         free(run);
         return r;
 }
