@@ -224,8 +224,8 @@ def test_locals(infprof, start, name):
     assert {key: frames["variables"].get(key) for key in wanted["variables"]} == wanted["variables"]
     assert "ended" not in frames["variables"]
     assert {key: frames["inner"].get(key) for key in wanted["inner"]} == wanted["inner"]
-    for text in ("abc", "12345", "hf_abc", "hunter2", "SECRET"):
-        assert text not in json.dumps(frames["variables"])
+    for text in ("abc", "12345", "hf_abc\\w*", "hunter2", "\\w*SECRET\\w*"):  # whole words: addresses have such letters
+        assert not re.search(rf"\b{text}\b", json.dumps(frames["variables"]))
     shown = run([infprof, "backtrace", "--locals", "--keep-secrets", process.pid]).stdout
     assert "  password = 12345\n" in shown and "'password': 'hunter2'" in shown and "  api_key = 'abc'\n" in shown
     assert "['serve', '--api-key', 'zzSECRETzz', '--port', 80]" in shown and "b'postgres://u:zzSECRETzz@db/x'" in shown
