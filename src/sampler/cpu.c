@@ -39,7 +39,7 @@ static void counts(void *state, struct infp_mode_counts *ret)
         ret->method = "signal timers";
         ret->has_wanted = true;
         ret->wanted = inside.wanted;
-        ret->lost = inside.lost;
+        ret->lost = inside.pythons.dropped;
         ret->skipped_threads = inside.skipped;
 }
 

@@ -14,11 +14,7 @@ void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside
                 ret->is_inside = true;
                 ret->replaced = counts.replaced;
                 ret->handler_ns = counts.handler_ns;
-                ret->counts = (struct infp_pythons_counts){ .dropped = counts.lost,
-                                                            .unread = counts.unnamed,
-                                                            .unknown = counts.unknown,
-                                                            .processes = counts.pythons,
-                                                            .own_cpu_ns = counts.finder_cpu_ns };
+                ret->counts = counts.pythons;
         }
 }
 

@@ -366,7 +366,7 @@ static void add_counts(struct infp_inside_counts *sum, const struct process *pro
 {
         sum->processes += process->has_sampled;
         sum->wanted += process->counts.period_ns ? process->counts.cpu_ns / process->counts.period_ns : 0;
-        sum->lost += process->counts.busy;
+        sum->pythons.dropped += process->counts.busy;
         sum->skipped += process->counts.skipped;
         sum->handler_ns += process->counts.own_ns;
 }
@@ -561,9 +561,9 @@ struct infp_inside_counts infp_inside_counts(struct infp_inside *inside)
         for (unsigned i = 0; i < inside->n; i++)
                 add_counts(&ret, &inside->processes[i]);
         ret.replaced = inside->n_replaced;
-        ret.unnamed = inside->n_unnamed;
-        ret.unknown = inside->n_unknown;
-        ret.pythons = inside->n_pythons;
-        ret.finder_cpu_ns = infp_python_finder_cpu_ns(inside->finder);
+        ret.pythons.unread = inside->n_unnamed;
+        ret.pythons.unknown = inside->n_unknown;
+        ret.pythons.processes = inside->n_pythons;
+        ret.pythons.own_cpu_ns = infp_python_finder_cpu_ns(inside->finder);
         return ret;
 }

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "ring/reader.h"
-#include "sampler/python/names.h"
+#include "sampler/python/python.h"
 #include "sampler/stacks/stack.h"
 
 /* Pointers are borrowed until free. */
@@ -52,12 +52,11 @@ void infp_inside_end(struct infp_inside *inside);
 bool infp_inside_replaces(struct infp_inside *inside, int32_t pid, int32_t tid, uint64_t t_ns);
 
 struct infp_inside_counts {
-        uint64_t processes;                                /* that have sampled themselves */
-        uint64_t wanted;                                   /* samples that their CPU time asks for */
-        uint64_t lost;                                     /* that found no room in them */
-        uint64_t replaced;                                 /* of perf, left out */
-        uint64_t skipped;                                  /* threads without a timer */
-        uint64_t handler_ns;                               /* that they took in all processes */
-        uint64_t unnamed, unknown, pythons, finder_cpu_ns; /* as in struct infp_pythons_counts */
+        uint64_t processes;  /* that have sampled themselves */
+        uint64_t wanted;     /* samples that their CPU time asks for */
+        uint64_t replaced;   /* of perf, left out */
+        uint64_t skipped;    /* threads without a timer */
+        uint64_t handler_ns; /* that they took in all processes */
+        struct infp_pythons_counts pythons;
 };
 struct infp_inside_counts infp_inside_counts(struct infp_inside *inside);

@@ -91,10 +91,9 @@ struct {
         struct infp_frames_counts *value;
 } counts SECTION(".maps");
 
-enum { FRAME_BYTES = 128 };
 struct work {
         struct infp_frames_record record;
-        __u8 frame[FRAME_BYTES + 8];
+        __u8 frame[INFP_PYTHON_MAX_FRAME + 8];
         uint64_t words[INFP_FRAMES_CHECK_WORDS];
         struct infp_frames_process process; /* of a fork */
 };
@@ -286,12 +285,12 @@ static INLINE __u64 state_of(const struct infp_frames_process *process, struct t
 
 static INLINE __u64 word_at(const struct work *own, __u32 offset)
 {
-        return *(const __u64 *) (own->frame + (offset & (FRAME_BYTES - 8)));
+        return *(const __u64 *) (own->frame + (offset & (INFP_PYTHON_MAX_FRAME - 8)));
 }
 
 static INLINE __u8 byte_at(const struct work *own, __u32 offset)
 {
-        return offset == INFP_PYTHON_ABSENT ? 0 : own->frame[offset & (FRAME_BYTES - 1)];
+        return offset == INFP_PYTHON_ABSENT ? 0 : own->frame[offset & (INFP_PYTHON_MAX_FRAME - 1)];
 }
 
 /* A thread of a free-threaded build runs a copy of the byte code: its instruction as it is in the code object. */
@@ -302,7 +301,7 @@ static INLINE void move_to_object(const struct infp_python_layout *layout, const
 
         if (layout->frame_bytecode_index == INFP_PYTHON_ABSENT)
                 return;
-        index = *(const __u32 *) (own->frame + (layout->frame_bytecode_index & (FRAME_BYTES - 4)));
+        index = *(const __u32 *) (own->frame + (layout->frame_bytecode_index & (INFP_PYTHON_MAX_FRAME - 4)));
         if (!index)
                 return;
         copies = read_pointer(ret->code + layout->code_per_thread);
@@ -318,8 +317,8 @@ static INLINE _Bool take_frame(const struct infp_frames_process *process, struct
         const struct infp_python_layout *layout = &process->layout;
         __u32 size = layout->frame_size;
 
-        if (size > FRAME_BYTES || size < 8)
-                size = FRAME_BYTES;
+        if (size > INFP_PYTHON_MAX_FRAME || size < 8)
+                size = INFP_PYTHON_MAX_FRAME;
         if (read_user(own->frame, size, (const void *) frame))
                 return 0;
         ret->code = ret->instruction = 0;
