@@ -131,13 +131,7 @@ static int save_static(const struct infp_run *run, const struct infp_import_wish
 
 static bool is_stop(void *context)
 {
-        struct infp_signals *signals = context;
-        struct infp_signal signal;
-        bool ret = false;
-
-        while (infp_signals_next(signals, &signal))
-                ret |= infp_signal_is_end(signal.number);
-        return ret;
+        return infp_signals_end(context, 0);
 }
 
 static int fill(struct infp_run *run, int fd, const struct infp_import_wishes *wishes, struct infp_signals *signals,

@@ -210,18 +210,6 @@ static int fail_recorder(const struct infp_watch_run *run, struct infp_err *err)
         return infp_fail(err, -ECHILD, "the recorder ended with exit code %d", WEXITSTATUS(run->status));
 }
 
-static bool is_told_to_end(struct infp_signals *signals)
-{
-        struct pollfd fd = { .fd = signals->fd, .events = POLLIN };
-        struct infp_signal signal;
-        bool ret = false;
-
-        poll(&fd, 1, LOOK_MS);
-        while (infp_signals_next(signals, &signal))
-                ret |= infp_signal_is_end(signal.number);
-        return ret;
-}
-
 /* Until our own recorder has begun its run. */
 static int wait_for_run(struct infp_watch_run *run, struct infp_signals *signals, struct infp_err *err)
 {
@@ -231,7 +219,7 @@ static int wait_for_run(struct infp_watch_run *run, struct infp_signals *signals
                         run->run = NULL;
                 if (!run->run && run->is_over)
                         return fail_recorder(run, err);
-                if (is_told_to_end(signals))
+                if (infp_signals_end(signals, LOOK_MS))
                         return infp_fail(err, -EINTR, "interrupted");
         }
         return 0;
@@ -257,7 +245,7 @@ int infp_watch_run_wait(struct infp_watch_run *run, struct infp_signals *signals
                 }
                 if (run->is_over)
                         return fail_recorder(run, err);
-                if (is_told_to_end(signals))
+                if (infp_signals_end(signals, LOOK_MS))
                         return infp_fail(err, -EINTR, "interrupted");
         }
 }

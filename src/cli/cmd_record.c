@@ -36,18 +36,6 @@
 /* The end of a captured output: what has been written but not yet copied to standard output. */
 enum { LOOK_MS = 10 };
 
-static bool is_told_to_end(struct infp_signals *signals)
-{
-        struct pollfd fd = { .fd = signals->fd, .events = POLLIN };
-        struct infp_signal signal;
-        bool ret = false;
-
-        if (poll(&fd, 1, LOOK_MS) > 0)
-                while (infp_signals_next(signals, &signal))
-                        ret |= infp_signal_is_end(signal.number);
-        return ret;
-}
-
 static bool show_output(struct infp_capture *capture, struct infp_signals *signals, unsigned patience_ms)
 {
         uint64_t bytes = 0, since_ns = infp_clock_ns(CLOCK_MONOTONIC);
@@ -62,7 +50,7 @@ static bool show_output(struct infp_capture *capture, struct infp_signals *signa
                         bytes = shown.bytes;
                         since_ns = now;
                 }
-                if (now - since_ns >= patience_ms * INFP_NS_PER_MS || is_told_to_end(signals))
+                if (now - since_ns >= patience_ms * INFP_NS_PER_MS || infp_signals_end(signals, LOOK_MS))
                         return false;
         }
 }

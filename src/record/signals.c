@@ -1,6 +1,7 @@
 #include "record/signals.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -82,4 +83,16 @@ bool infp_signals_next(struct infp_signals *signals, struct infp_signal *ret)
 bool infp_signal_is_end(int number)
 {
         return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT || number == SIGABRT;
+}
+
+bool infp_signals_end(struct infp_signals *signals, int wait_ms)
+{
+        struct pollfd fd = { .fd = signals->fd, .events = POLLIN };
+        struct infp_signal signal;
+        bool ret = false;
+
+        poll(&fd, 1, wait_ms);
+        while (infp_signals_next(signals, &signal))
+                ret |= infp_signal_is_end(signal.number);
+        return ret;
 }

@@ -29,3 +29,5 @@ void infp_signals_close(struct infp_signals *signals); /* keeps them blocked */
 /* True: *ret is the next one. */
 bool infp_signals_next(struct infp_signals *signals, struct infp_signal *ret);
 bool infp_signal_is_end(int number); /* it asks a program to end */
+/* Waits at most wait_ms for signals, and takes them all. True: one was such. */
+bool infp_signals_end(struct infp_signals *signals, int wait_ms);
