@@ -18,7 +18,7 @@ from program import run
 from pythons import PYTHONS
 from refuse import BPF, PERF_EVENT_OPEN, refused
 from test_cpu import needs_paranoid, needs_root, user  # noqa: F401 (a fixture)
-from test_python_record import ONE, SOME, TRUTH, Recording, check_spin, check_truth, extension, score, spin, version_of  # noqa: F401 (fixtures)
+from test_python_record import ONE, SOME, TRUTH, Recording, check_generated, check_spin, check_truth, extension, generated, score, spin, version_of  # noqa: F401 (fixtures)
 from waiting import wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -88,6 +88,12 @@ def test_names_and_lines(sample, spin, name):  # noqa: F811
     found = sample([*words, spin, "0.7"], env={**os.environ, **environment})
     check_spin(found, spin, version_of(name))
     assert found.sampler["python_processes"] == 1 and found.sampler["python_unnamed"] == 0
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_code_in_the_place_of_other_code(sample, generated, name):  # noqa: F811
+    words, environment = PYTHONS[name]
+    check_generated(sample([*words, generated], env={**os.environ, **environment}))
 
 
 def test_another_python_in_the_same_process(sample, tmp_path, spin):  # noqa: F811

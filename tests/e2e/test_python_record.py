@@ -40,6 +40,24 @@ if __name__ == "__main__":
 '''
 
 
+# Functions that are made, run and freed: each has the addresses of the one before, those of its texts too.
+GENERATED = '''\
+import gc, time
+
+SOURCE = """
+def g%d(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: pass
+"""
+for i in range(8):
+    names = {"time": time}
+    exec(compile(SOURCE % i, "/tmp/file%d.py" % i, "exec"), names)
+    names[f"g{i}"](0.15)
+    del names
+    gc.collect()
+'''
+
+
 @pytest.fixture(scope="session")
 def score():
     """The rules of ../shared/truth/score.py."""
@@ -179,6 +197,28 @@ def test_names_and_lines(sample, spin, name):
     found = sample([*words, spin, "0.7"], env={**os.environ, **environment})
     check_spin(found, spin, version_of(name))
     assert "a BPF program" in found.sampler["python_method"] and found.sampler["python_processes"] == 1
+
+
+@pytest.fixture
+def generated(tmp_path):
+    path = tmp_path / "generated.py"
+    path.write_text(GENERATED)
+    return path
+
+
+def check_generated(found):
+    """Each function has its share, and its own file."""
+    shares = [sum(count for names, count in found.stacks if f"g{i}" in names) for i in range(8)]
+    whole = sum(count for _, count in found.stacks)
+    assert all(one > whole / 16 for one in shares), (shares, whole)
+    files = {names[0]: names[1] for names in found.python_frames() if names[0] in {f"g{i}" for i in range(8)}}
+    assert files == {f"g{i}": f"/tmp/file{i}.py" for i in range(8)}, files
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_code_in_the_place_of_other_code(sample, generated, name):
+    words, environment = PYTHONS[name]
+    check_generated(sample([*words, generated], env={**os.environ, **environment}))
 
 
 def test_views_have_file_and_line(infprof, sample, spin, tmp_path):

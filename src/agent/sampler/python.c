@@ -6,17 +6,13 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/core/machine.h"
 
 static struct infp_python_layout layout;
 static uint64_t runtime, code_type, loop_begin, loop_end;
-/* Members of a code object that change when its memory becomes another one's. */
-static uint16_t marks[4];
-static unsigned n_marks;
+static struct infp_python_check code_check;
 
 /* "3.11.2 (main, ...": 0x030b */
 static uint32_t version_of(const char *text)
@@ -44,16 +40,6 @@ static void find_loop(void)
         loop_end = loop_begin + symbol->st_size;
 }
 
-static void note_marks(void)
-{
-        const uint16_t members[] = { layout.code_file, layout.code_name, layout.code_line_table };
-
-        n_marks = 0;
-        for (unsigned i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-                if (members[i] + 8 <= INFP_AGENT_CODE_BYTES)
-                        marks[n_marks++] = members[i];
-}
-
 int infp_agent_python_find(uint32_t *ret_version)
 {
         const char *(*get_version)(void);
@@ -74,7 +60,7 @@ int infp_agent_python_find(uint32_t *ret_version)
         if (!infp_python_layout_of((uint16_t) *ret_version, &layout) &&
             (n <= 0 || !infp_python_layout_of_runtime(bytes, (size_t) n, &layout, &found)))
                 return -ENOTSUP;
-        note_marks();
+        infp_python_check_of(&layout, &code_check);
         return 0;
 }
 
@@ -141,8 +127,8 @@ enum { CACHED = 4096, RECENT = 64 };
 
 /* Written by one thread at a time, read by any: a reader that finds `sequence` odd or changed does without. */
 struct cached {
-        _Atomic uint32_t sequence, file_number, id, line;
-        _Atomic uint64_t code, instruction, check;
+        _Atomic uint32_t sequence, file_number, id, line, check;
+        _Atomic uint64_t code, instruction;
 };
 static struct cached cache[CACHED];
 
@@ -151,7 +137,7 @@ static struct cached *cached_at(uint64_t code, uint64_t instruction)
         return &cache[(code * UINT64_C(0x9e3779b97f4a7c15) ^ instruction * UINT64_C(0xc2b2ae3d27d4eb4f)) >> 52];
 }
 
-static bool cache_get(const struct infp_python_frame *frame, uint64_t check, struct infp_wire_python *ret)
+static bool cache_get(const struct infp_python_frame *frame, uint32_t check, struct infp_wire_python *ret)
 {
         struct cached *at = cached_at(frame->code, frame->instruction);
         const uint32_t sequence = atomic_load_explicit(&at->sequence, memory_order_acquire);
@@ -166,7 +152,7 @@ static bool cache_get(const struct infp_python_frame *frame, uint64_t check, str
         return is_it && !(sequence & 1) && atomic_load_explicit(&at->sequence, memory_order_relaxed) == sequence;
 }
 
-static void cache_put(const struct infp_python_frame *frame, uint64_t check, struct infp_wire_python value)
+static void cache_put(const struct infp_python_frame *frame, uint32_t check, struct infp_wire_python value)
 {
         struct cached *at = cached_at(frame->code, frame->instruction);
         uint32_t sequence = atomic_load_explicit(&at->sequence, memory_order_relaxed);
@@ -184,16 +170,12 @@ static void cache_put(const struct infp_python_frame *frame, uint64_t check, str
         atomic_store_explicit(&at->sequence, sequence + 2, memory_order_release);
 }
 
-/* The code objects of all frames by one call of the kernel, each about once: recursion has few. Returns how many of the copies are there,
- * from the first on. */
-static uint32_t copy_codes(struct infp_agent_python *python, uint32_t n)
+/* The code objects of all frames, each about once: recursion has few. */
+static void list_codes(struct infp_agent_python *python, uint32_t n)
 {
-        struct iovec local = { python->code_bytes, sizeof(python->code_bytes) }, remote[INFP_WIRE_FRAMES];
         uint16_t recent[RECENT] = { 0 }; /* frames by their code: number + 1 */
-        const int error = errno;
-        uint32_t n_copies = 0;
-        ssize_t done;
 
+        python->checks.n = 0;
         for (uint32_t i = 0; i < n; i++) {
                 const uint64_t code = python->frames[i].code;
                 uint16_t *at = &recent[code / 16 % RECENT];
@@ -204,24 +186,10 @@ static uint32_t copy_codes(struct infp_agent_python *python, uint32_t n)
                         python->copies[i] = python->copies[*at - 1];
                         continue;
                 }
-                remote[n_copies] = (struct iovec){ (void *) (uintptr_t) code, INFP_AGENT_CODE_BYTES };
-                python->copies[i] = (uint16_t) n_copies++;
+                python->copies[i] = (uint16_t) python->checks.n;
+                python->checks.codes[python->checks.n++] = code;
                 *at = (uint16_t) (i + 1);
         }
-        done = syscall(SYS_process_vm_readv, getpid(), &local, 1, remote, n_copies, 0);
-        errno = error;
-        return done < 0 ? 0 : (uint32_t) ((size_t) done / INFP_AGENT_CODE_BYTES);
-}
-
-static uint64_t check_of(const uint8_t *bytes)
-{
-        uint64_t check = 0, word;
-
-        for (unsigned i = 0; i < n_marks; i++) {
-                memcpy(&word, bytes + marks[i], sizeof(word));
-                check = (check ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        }
-        return check;
 }
 
 static struct infp_wire_python name_of(struct infp_agent_python *python, const struct infp_python_memory *memory,
@@ -241,20 +209,22 @@ static struct infp_wire_python name_of(struct infp_agent_python *python, const s
 static void name_all(struct infp_agent_python *python, const struct infp_python_memory *memory,
                      struct infp_writer_thread *thread, uint32_t n, struct infp_wire_python *ret)
 {
-        const uint32_t n_copied = copy_codes(python, n);
+        uint32_t n_checked;
 
+        list_codes(python, n);
+        n_checked = infp_agent_checks_make(&python->checks, &layout, &code_check);
         for (uint32_t i = 0; i < n; i++) {
                 const struct infp_python_frame *frame = &python->frames[i];
                 const uint32_t at = python->copies[i];
-                uint64_t check;
+                uint32_t check;
 
                 ret[i] = (struct infp_wire_python){ INFP_WIRE_SHIM, frame->is_entry ? INFP_WIRE_ENTRY : 0 };
                 if (!frame->code)
                         continue;
-                check = at < n_copied ? check_of(python->code_bytes[at]) : 0;
-                if (at >= n_copied || !cache_get(frame, check, &ret[i])) {
+                check = at < n_checked ? python->checks.ret[at] : 0;
+                if (at >= n_checked || !cache_get(frame, check, &ret[i])) {
                         ret[i] = name_of(python, memory, thread, frame);
-                        if (at < n_copied && ret[i].code)
+                        if (at < n_checked && ret[i].code)
                                 cache_put(frame, check, ret[i]);
                 }
                 if (frame->is_entry)

@@ -5,17 +5,18 @@
 #include <stdint.h>
 
 #include "agent/core/memory.h"
+#include "agent/sampler/checks.h"
 #include "ring/writer.h"
 #include "unwind/python/code.h"
 
-enum { INFP_AGENT_PYTHON_THREADS = 4096, INFP_AGENT_CODE_BYTES = 256 };
+enum { INFP_AGENT_PYTHON_THREADS = 4096 };
 
 /* What one handler needs for it. */
 struct infp_agent_python {
         struct infp_agent_memory memory;
         struct infp_python_frame frames[INFP_WIRE_FRAMES];
-        uint8_t code_bytes[INFP_WIRE_FRAMES][INFP_AGENT_CODE_BYTES];
-        uint16_t copies[INFP_WIRE_FRAMES]; /* of each frame: which of them */
+        struct infp_agent_checks checks;
+        uint16_t copies[INFP_WIRE_FRAMES]; /* of each frame: which of the checks */
         struct infp_python_code code;
         struct infp_python_thread threads[INFP_AGENT_PYTHON_THREADS];
 };

@@ -228,19 +228,9 @@ int infp_bpf_program(const struct infp_bpf *bpf)
 
 struct infp_frames_process infp_bpf_process(const struct infp_python *python)
 {
-        const struct infp_python_layout *layout = &python->layout;
-        const uint16_t members[] = { layout->code_file, layout->code_name, layout->code_qualname,
-                                     layout->code_line_table };
-        struct infp_frames_process ret = { .runtime = python->runtime, .layout = *layout };
+        struct infp_frames_process ret = { .runtime = python->runtime, .layout = python->layout };
 
-        ret.check_offset = layout->code_file;
-        for (size_t i = 0; i < INFP_COUNT(members); i++) {
-                const unsigned word = (unsigned) (members[i] - ret.check_offset) / 8;
-
-                if (members[i] != INFP_PYTHON_ABSENT && members[i] >= ret.check_offset &&
-                    word < INFP_FRAMES_CHECK_WORDS)
-                        ret.check_mask |= (uint16_t) (1U << word);
-        }
+        infp_python_check_of(&python->layout, &ret.check);
         return ret;
 }
 

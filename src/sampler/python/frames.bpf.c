@@ -94,7 +94,8 @@ struct {
 struct work {
         struct infp_frames_record record;
         __u8 frame[INFP_PYTHON_MAX_FRAME + 8];
-        uint64_t words[INFP_FRAMES_CHECK_WORDS];
+        uint64_t words[16]; /* INFP_PYTHON_CHECK_WORDS of them are read */
+        struct infp_python_check_text text;
         struct infp_frames_process process; /* of a fork */
 };
 struct {
@@ -310,6 +311,34 @@ static INLINE void move_to_object(const struct infp_python_layout *layout, const
                 ret->instruction += ret->code + layout->code_bytes - copy;
 }
 
+static INLINE __u64 add_text(const struct infp_python_layout *layout, struct work *own, __u64 address, __u64 sum)
+{
+        __u64 end_at, end = 0;
+
+        if (read_user(&own->text, sizeof(own->text), (const void *) (address + layout->str_length)))
+                own->text.length = own->text.hash = own->text.state = 0;
+        end_at = infp_python_check_end(layout, address, &own->text);
+        if (end_at)
+                end = read_pointer(end_at);
+        return infp_python_check_text(layout, sum, &own->text, end);
+}
+
+/* False: there is no code object. */
+static INLINE _Bool take_check(const struct infp_frames_process *process, struct work *own, struct infp_frames_one *ret)
+{
+        const struct infp_python_check *check = &process->check;
+        __u64 sum;
+
+        if (read_user(own->words, sizeof(own->words[0]) * INFP_PYTHON_CHECK_WORDS,
+                      (const void *) (ret->code + check->begin)))
+                return 0;
+        sum = infp_python_check_words(check, own->words);
+        for (int i = 0; i < INFP_PYTHON_CHECK_TEXTS && i < check->n_texts; i++)
+                sum = add_text(&process->layout, own, own->words[check->texts[i] & 15], sum);
+        ret->check = infp_python_check_done(sum);
+        return 1;
+}
+
 /* As infp_python_walk has it. False: the frame could not be read. */
 static INLINE _Bool take_frame(const struct infp_frames_process *process, struct work *own, __u64 frame, __u64 base,
                                struct infp_frames_one *ret)
@@ -334,9 +363,8 @@ static INLINE _Bool take_frame(const struct infp_frames_process *process, struct
         ret->instruction = word_at(own, layout->frame_instruction);
         if (layout->instruction_unit)
                 ret->instruction = (__u64) (__s64) (__s32) ret->instruction; /* -1: it has not begun */
-        if (read_user(own->words, sizeof(own->words), (const void *) (ret->code + process->check_offset)))
+        if (!take_check(process, own, ret))
                 return 0;
-        ret->check = infp_frames_check(process, own->words);
         move_to_object(layout, own, ret);
         return 1;
 }

@@ -1,6 +1,7 @@
 /* What the program in the kernel (frames.bpf.c) and its loader (bpf.h) say to each other. Needs <stdint.h> alone. */
 #pragma once
 
+#include "unwind/python/check.h"
 #include "unwind/python/walk.h"
 
 enum {
@@ -12,30 +13,16 @@ enum {
 struct infp_frames_process {
         uint64_t runtime; /* address of _PyRuntime */
         struct infp_python_layout layout;
-        /* Words of a code object whose values show by themselves when its address is used again for another one: where the first of
-         * them lies, and a bit for each of INFP_FRAMES_CHECK_WORDS. */
-        uint16_t check_offset;
-        uint16_t check_mask;
+        struct infp_python_check check;
 };
-enum { INFP_FRAMES_CHECK_WORDS = 4 };
 
 /* struct infp_python_frame in 24 bytes: a stack of 40 is a kilobyte. */
 struct infp_frames_one {
         uint64_t code, instruction;
-        uint32_t check; /* of the code object's words: infp_frames_check */
+        uint32_t check; /* of the code object: infp_python_check_done */
         uint8_t owner, is_entry;
         uint16_t unused;
 };
-
-static inline uint32_t infp_frames_check(const struct infp_frames_process *process, const uint64_t *words)
-{
-        uint64_t ret = 0;
-
-        for (int i = 0; i < INFP_FRAMES_CHECK_WORDS; i++)
-                if (process->check_mask >> i & 1)
-                        ret = (ret ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        return ret >> 32;
-}
 
 /* Written just before perf's own sample of the same interrupt. */
 struct infp_frames_record {

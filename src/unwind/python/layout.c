@@ -31,6 +31,7 @@ static const struct infp_python_layout before_11 = {
         .code_qualname = INFP_PYTHON_ABSENT,
         .code_first_line = 40,
         .code_line_table = 120,
+        .code_version = INFP_PYTHON_ABSENT,
         .code_bytes = 48,
         .code_units = INFP_PYTHON_ABSENT,
         .code_per_thread = INFP_PYTHON_ABSENT,
@@ -101,6 +102,7 @@ static void change_for_12(struct infp_python_layout *l)
         l->frame_owner = 70;
         l->frame_is_entry = INFP_PYTHON_ABSENT;
         l->code_first_line = 68;
+        l->code_version = 92;
         l->code_bytes = 192;
         l->str_ascii = 40;
         l->str_compact = 56;
@@ -236,6 +238,9 @@ static void take_code(struct debug_offsets *o, const struct words *w, struct inf
         l->code_line_table = take(o, w->code_file + 3, most);
         l->code_first_line = take(o, w->code_file + 4, most);
         l->code_local_names = take(o, w->code_file + 6, most);
+        if (l->code_local_names < 4)
+                o->is_bad = true;
+        l->code_version = (uint16_t) (l->code_local_names - 4); /* no word says where: it stands before them */
         l->code_local_kinds = take(o, w->code_file + 7, most);
         l->code_bytes = take(o, w->code_bytes, most);
         l->code_units = take(o, w->bytes_size, most); /* both count their items after the object's head */

@@ -65,6 +65,7 @@ struct infp_python_layout {
         uint16_t code_size;                           /* bytes that hold all members below but the byte code */
         uint16_t code_file, code_name, code_qualname; /* qualname ABSENT before 3.11 */
         uint16_t code_first_line, code_line_table;
+        uint16_t code_version;    /* 4 bytes, another number for each code object that is made; ABSENT before 3.12 */
         uint16_t code_bytes;      /* first byte of the byte code in the object (3.11 and later), or pointer to bytes */
         uint16_t code_units;      /* how many units of 2 bytes it has; ABSENT where the bytes say it */
         uint16_t code_per_thread; /* co_tlbc; ABSENT where code is not copied for each thread */
