@@ -138,7 +138,7 @@ struct infp_wire_head {
         _Atomic uint64_t tables;
 };
 enum infp_wire_sampler {
-        INFP_WIRE_SAMPLER_WAITS = 1, /* for a consumer and its tables */
+        INFP_WIRE_SAMPLER_WAITS = 1, /* for a consumer and its tables, or for one that no longer reads */
         INFP_WIRE_SAMPLER_RUNS = 2,
         /* It has stopped for good: */
         INFP_WIRE_SAMPLER_LEFT = 3,    /* the program handles SIGPROF itself */

@@ -147,6 +147,31 @@ def test_more_than_the_kernel_gives(infprof, record, spin):  # noqa: F811
     assert re.search(r"takes at most \d+ samples a CPU-second, one a tick of the kernel's clock, instead of 4,000", done.stderr), done.stderr
 
 
+def test_a_recorder_that_was_stopped(sample, tmp_path):
+    """Sampling goes on when it goes on, and what is missing is said."""
+    program = tmp_path / "stops.py"
+    program.write_text("""\
+import os, signal, time
+def spin(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: pass
+def early(): spin(0.5)
+def late(): spin(1)
+early()
+os.kill(os.getppid(), signal.SIGSTOP)
+end = time.monotonic() + 6
+while time.monotonic() < end: spin(0.01)
+os.kill(os.getppid(), signal.SIGCONT)
+time.sleep(0.3)
+late()
+""")
+    found = sample([*PYTHONS[ONE][0], program])
+    assert sum(count for names, count in found.stacks if "early" in names) > 0.3 * HZ
+    assert sum(count for names, count in found.stacks if "late" in names) > 0.7 * HZ
+    assert re.search(r"process \d+ was not sampled from inside for a part of the last \d+\.\d s", found.done.stderr), found.done.stderr
+    assert found.sampler["wanted"] > (sum(weights(found).values()) + 0.3) * HZ, found.sampler
+
+
 # ---- one source for each process ----
 
 def test_perf_leaves_it_alone(infprof, record, spin):  # noqa: F811

@@ -29,7 +29,7 @@ enum {
         RULES = 4096,           /* cached ones of each room */
 };
 #define WAIT_NS UINT64_C(60000000000) /* for a recorder */
-#define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is dead */
+#define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is stopped or dead */
 
 /* What one handler works with. */
 struct work {
@@ -51,7 +51,9 @@ struct signal {
 extern int __sigaction(int, const struct sigaction *, struct sigaction *); /* libc's own: the stub has the other name */
 
 static _Atomic uint32_t state; /* enum infp_wire_sampler; 0: not begun */
-static uint64_t period_ns, begin_ns;
+static uint64_t period_ns;
+static _Atomic uint64_t wait_ns;      /* since when it waits for a recorder */
+static _Atomic uint64_t recorder;     /* the pid that it has sampled for; 0: none yet */
 static _Atomic uint64_t cpu_begin_ns; /* of the process, when it began to sample */
 static struct sigaction before;       /* what the program believes to be the action for SIGPROF */
 static infp_preload_sigaction_fn *_Atomic *hook;
@@ -222,10 +224,29 @@ static void put_kept(void *context, const struct infp_agent_moment *moment)
 
 /* ---- now and then: who listens, what is mapped, which threads there are ---- */
 
-static void begin_sampling(void)
+/* After a pause its CPU time goes on from where it began: the time between shows as samples that are missing. */
+static void begin_sampling(uint64_t consumer)
 {
-        atomic_store(&cpu_begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+        if (!atomic_load(&recorder))
+                atomic_store(&cpu_begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+        atomic_store(&recorder, consumer);
         set_state(INFP_WIRE_SAMPLER_RUNS);
+}
+
+static void await_recorder(struct infp_wire_head *head, uint64_t now_ns, bool is_read)
+{
+        const uint64_t consumer = atomic_load(&head->consumer_pid), before_pause = atomic_load(&recorder);
+
+        atomic_store(&head->sampler_state, INFP_WIRE_SAMPLER_WAITS);
+        atomic_store(&head->sampler_period_ns, (uint32_t) period_ns);
+        if (before_pause)
+                atomic_store_explicit(&head->sampler_cpu_ns,
+                                      clock_ns(CLOCK_PROCESS_CPUTIME_ID) - atomic_load(&cpu_begin_ns),
+                                      memory_order_relaxed);
+        if (now_ns > atomic_load(&wait_ns) + WAIT_NS || (before_pause && before_pause != consumer))
+                set_state(INFP_WIRE_SAMPLER_ALONE);
+        else if (is_read && infp_agent_tables_number())
+                begin_sampling(consumer);
 }
 
 static void look_around(void *memory, void *context)
@@ -233,27 +254,26 @@ static void look_around(void *memory, void *context)
         const struct signal *signal = context;
         struct infp_writer_thread *thread = infp_writer_begin(); /* a child of fork makes its file here */
         struct infp_wire_head *head = infp_writer_head();
-        uint64_t consumer, seen_ns, tables;
+        uint64_t consumer, tables;
+        bool is_read;
 
         struct kept kept = { memory, thread };
 
         if (!thread)
                 return;
         consumer = atomic_load(&head->consumer_pid);
-        seen_ns = atomic_load(&head->consumer_seen_ns);
+        is_read = consumer && atomic_load(&head->consumer_seen_ns) + GONE_NS >= signal->now_ns;
         tables = atomic_load(&head->tables);
         if (tables && tables != infp_agent_tables_number())
                 infp_agent_tables_load(tables, head->pid, head->start_ticks);
         infp_agent_moments_give(infp_agent_tables_number(), signal->now_ns, put_kept, &kept);
         if (atomic_load(&state) == INFP_WIRE_SAMPLER_WAITS) {
-                atomic_store(&head->sampler_state, INFP_WIRE_SAMPLER_WAITS);
-                atomic_store(&head->sampler_period_ns, (uint32_t) period_ns);
-                if (consumer && tables && infp_agent_tables_number())
-                        begin_sampling();
-                else if (signal->now_ns > begin_ns + WAIT_NS)
-                        set_state(INFP_WIRE_SAMPLER_ALONE);
-        } else if (!consumer || seen_ns + GONE_NS < signal->now_ns) {
+                await_recorder(head, signal->now_ns, is_read && tables);
+        } else if (!consumer) {
                 set_state(INFP_WIRE_SAMPLER_ALONE);
+        } else if (!is_read) { /* it may have been stopped, and go on */
+                atomic_store(&wait_ns, signal->now_ns);
+                set_state(INFP_WIRE_SAMPLER_WAITS);
         }
         if (atomic_load(&state) <= INFP_WIRE_SAMPLER_RUNS)
                 atomic_store(&head->sampler_skipped, infp_agent_timers_look(signal->now_ns));
@@ -348,7 +368,7 @@ static void find_tid_offset(void)
 
 static int begin_timers(void)
 {
-        begin_ns = infp_writer_now_ns();
+        atomic_store(&wait_ns, infp_writer_now_ns());
         atomic_store(&state, INFP_WIRE_SAMPLER_WAITS);
         return infp_agent_timers_begin(period_ns);
 }
@@ -362,6 +382,7 @@ static void forked(void)
         infp_agent_timers_reset();
         infp_agent_tables_reset();
         infp_agent_moments_reset();
+        atomic_store(&recorder, 0);
         begin_timers();
 }
 

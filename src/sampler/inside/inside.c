@@ -45,6 +45,7 @@ struct process {
         uint64_t offered_ns, from_ns;       /* its samples count from here on: those of before were perf's */
         bool has_sampled, is_over;
         uint32_t said_state;
+        uint64_t read_ns, newest_ns; /* when it was read last, and of its newest sample */
         struct infp_ring_sampler counts;
 };
 
@@ -264,6 +265,7 @@ static void take_sample(void *context, const struct infp_ring_sample *sample)
                 !infp_stacks_put_taken(inside->options.stacks, &taken,
                                        process->own.pid ? process->own.pid : process->own.owner.pid, tid, weight);
         process->has_sampled = true;
+        process->newest_ns = sample->t_ns > process->newest_ns ? sample->t_ns : process->newest_ns;
 }
 
 /* ---- what a sampler unwinds with ---- */
@@ -384,13 +386,18 @@ static void explain_rate(struct infp_inside *inside, const struct infp_ring_samp
             infp_number(most).text, infp_number(counts->hz).text);
 }
 
-static void explain_state(struct infp_inside *inside, struct process *process)
+static void explain_state(struct infp_inside *inside, struct process *process, uint64_t now_ns)
 {
         const struct infp_ring_sampler *counts = &process->counts;
         const int32_t pid = process->own.pid ? process->own.pid : process->own.owner.pid;
 
         if (counts->state == process->said_state)
                 return;
+        if (counts->state == INFP_WIRE_SAMPLER_WAITS && process->said_state == INFP_WIRE_SAMPLER_RUNS)
+                say(inside, -EBUSY,
+                    "process %d was not sampled from inside for a part of the last %s s, in which infprof did not "
+                    "read its stacks (was infprof stopped?)",
+                    pid, infp_fixed((double) (now_ns - process->read_ns) / 1e9, 1).text);
         process->said_state = counts->state;
         if (counts->state == INFP_WIRE_SAMPLER_LEFT)
                 say(inside, -EBUSY,
@@ -405,6 +412,11 @@ static void explain_state(struct infp_inside *inside, struct process *process)
                     "process %d cannot be sampled from inside: the kernel (or a seccomp filter) refuses it timers or "
                     "process_vm_readv",
                     pid);
+        else if (counts->state == INFP_WIRE_SAMPLER_ALONE)
+                say(inside, -EBUSY,
+                    "process %d is no longer sampled from inside: it has waited for infprof for a minute (was infprof "
+                    "stopped?), the last %s s have few of its stacks or none",
+                    pid, infp_fixed((double) (now_ns - process->read_ns) / 1e9, 1).text);
 }
 
 /* A sampler's ring has samples alone. */
@@ -430,7 +442,8 @@ static void read_ring(struct infp_inside *inside, struct process *process, uint6
         while (infp_ring_read(process->ring, last, no_row, NULL, NULL) == 1)
                 ;
         explain_rate(inside, &process->counts);
-        explain_state(inside, process);
+        explain_state(inside, process, now_ns);
+        process->read_ns = now_ns;
 }
 
 /* removes: its process has ended, and nobody else reads the file. */
@@ -453,7 +466,7 @@ static void drop(struct infp_inside *inside, unsigned index, bool removes)
 static void add(struct infp_inside *inside, struct infp_inside_ring *ring, uint64_t now_ns)
 {
         struct process process = {
-                .own = *ring, .cookie = ++inside->last_cookie, .ready_ns = now_ns, .is_stale = true
+                .own = *ring, .cookie = ++inside->last_cookie, .ready_ns = now_ns, .read_ns = now_ns, .is_stale = true
         };
         struct infp_err err = { "" };
 
@@ -535,10 +548,10 @@ void infp_inside_end(struct infp_inside *inside)
         }
 }
 
-/* It begins with its next CPU time; one that blocks SIGPROF in all threads never does. */
+/* It begins with its next CPU time; one that blocks SIGPROF in all threads never does. After a pause perf's samples of before it come late. */
 static bool samples(const struct process *process, uint64_t t_ns)
 {
-        return process->counts.state == INFP_WIRE_SAMPLER_RUNS ||
+        return process->counts.state == INFP_WIRE_SAMPLER_RUNS || t_ns <= process->newest_ns ||
                (process->counts.state == INFP_WIRE_SAMPLER_WAITS && process->number &&
                 t_ns < process->offered_ns + grace_ns);
 }
