@@ -19,6 +19,7 @@
 #include "collect/process_stat.h"
 #include "ring/wire.h"
 #include "sampler/inside/tables.h"
+#include "sampler/inside/weight.h"
 #include "sampler/python/finder.h"
 
 enum {
@@ -28,7 +29,7 @@ enum {
         TEXT = INFP_WIRE_MAX_RECORD,
 };
 static const uint64_t turn_ns = 50 * INFP_NS_PER_MS, alive_ns = INFP_NS_PER_S, most_pause_ns = INFP_NS_PER_S,
-                      refresh_ns = 5 * INFP_NS_PER_S, grace_ns = INFP_NS_PER_S,
+                      refresh_ns = 5 * INFP_NS_PER_S, grace_ns = INFP_NS_PER_S, most_tick_ns = 20 * INFP_NS_PER_MS,
                       patience_ns = 3 * INFP_NS_PER_S; /* for tables, and for the Python to be found */
 
 struct process {
@@ -47,6 +48,8 @@ struct process {
         uint32_t said_state;
         uint64_t read_ns, newest_ns; /* when it was read last, and of its newest sample */
         struct infp_ring_sampler counts;
+        struct infp_inside_weights weights;
+        uint64_t n_broken; /* samples with more CPU time than can be */
 };
 
 struct infp_inside {
@@ -55,7 +58,7 @@ struct infp_inside {
         int directory; /* of tables; -1: not opened yet */
         struct process *processes;
         unsigned n;
-        uint64_t last_cookie;
+        uint64_t last_cookie, begin_ns;
         bool said_rate;
 
         pthread_mutex_t lock;
@@ -80,6 +83,7 @@ int infp_inside_new(const struct infp_inside_options *options, struct infp_insid
                 return infp_fail(err, -ENOMEM, "no memory for samplers inside processes");
         inside->options = *options;
         inside->directory = -1;
+        inside->begin_ns = infp_clock_ns(CLOCK_MONOTONIC);
         pthread_mutex_init(&inside->lock, NULL);
         r = infp_python_finder_new(options->env->root_fd, options->wake_fd, &inside->finder);
         if (r < 0) {
@@ -102,6 +106,7 @@ static void process_done(struct process *process)
         ring_done(&process->own);
         infp_map_done(&process->frames);
         infp_map_done(&process->silent);
+        infp_inside_weights_done(&process->weights);
         free(process->python);
 }
 
@@ -251,9 +256,17 @@ static void take_sample(void *context, const struct infp_ring_sample *sample)
                        : stack->is_incomplete ? INFP_UNWIND_NO_TABLE
                                               : INFP_UNWIND_COMPLETE,
         };
-        const double weight = (double) sample->periods * (double) process->counts.period_ns / 1e9;
+        const uint64_t weight_ns = sample->periods * process->counts.period_ns;
         const int32_t tid = process->own.pid && sample->tid == process->own.owner.pid ? process->own.pid : sample->tid;
 
+        if (!infp_inside_weight_fits(&process->weights, tid, sample->t_ns, infp_clock_ns(CLOCK_MONOTONIC), weight_ns)) {
+                if (!process->n_broken++)
+                        say(inside, -EBADMSG,
+                            "process %d says that a thread had more CPU time than has passed: such samples are left "
+                            "out",
+                            process->own.pid ? process->own.pid : process->own.owner.pid);
+                return;
+        }
         hear(inside, process, tid);
         if (sample->t_ns < process->from_ns)
                 return;
@@ -261,9 +274,9 @@ static void take_sample(void *context, const struct infp_ring_sample *sample)
                 moment = moment_of(inside, process, stack);
                 taken.python = &moment;
         }
-        process->is_stale |=
-                !infp_stacks_put_taken(inside->options.stacks, &taken,
-                                       process->own.pid ? process->own.pid : process->own.owner.pid, tid, weight);
+        process->is_stale |= !infp_stacks_put_taken(inside->options.stacks, &taken,
+                                                    process->own.pid ? process->own.pid : process->own.owner.pid, tid,
+                                                    (double) weight_ns / 1e9);
         process->has_sampled = true;
         process->newest_ns = sample->t_ns > process->newest_ns ? sample->t_ns : process->newest_ns;
 }
@@ -368,7 +381,7 @@ static void add_counts(struct infp_inside_counts *sum, const struct process *pro
 {
         sum->processes += process->has_sampled;
         sum->wanted += process->counts.period_ns ? process->counts.cpu_ns / process->counts.period_ns : 0;
-        sum->pythons.dropped += process->counts.busy;
+        sum->pythons.dropped += process->counts.busy + process->n_broken;
         sum->skipped += process->counts.skipped;
         sum->handler_ns += process->counts.own_ns;
 }
@@ -466,7 +479,13 @@ static void drop(struct infp_inside *inside, unsigned index, bool removes)
 static void add(struct infp_inside *inside, struct infp_inside_ring *ring, uint64_t now_ns)
 {
         struct process process = {
-                .own = *ring, .cookie = ++inside->last_cookie, .ready_ns = now_ns, .read_ns = now_ns, .is_stale = true
+                .own = *ring,
+                .cookie = ++inside->last_cookie,
+                .ready_ns = now_ns,
+                .read_ns = now_ns,
+                .is_stale = true,
+                .weights = { .begin_ns = inside->begin_ns,
+                             .slack_ns = most_tick_ns + (uint64_t) (1e9 / inside->options.hz) },
         };
         struct infp_err err = { "" };
 
