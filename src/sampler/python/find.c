@@ -16,7 +16,7 @@
 #include "sampler/objects/open.h"
 #include "sampler/spaces/space.h"
 
-enum { MAPS_BYTES = 16 << 20, MOST_FILES = 8, PIECE = 64 * 1024, MOST_THREADS = 64, TRIES = 5 };
+enum { MAPS_BYTES = 16 << 20, MOST_FILES = 8, PIECE = 64 * 1024, MOST_THREADS = 64, TRIES = 9 };
 #define KNOWN "3.8 to 3.15"
 static const uint64_t most_data = UINT64_C(8) << 20;
 
@@ -352,13 +352,14 @@ static bool has_interpreter(const struct infp_python *python, const struct infp_
                first;
 }
 
-/* The process runs: what is read of it at one moment may be torn, and it may be about to make its first thread. */
+/* The process runs: what is read of it at one moment may be torn, and it may be about to make its first thread. A verdict is for good, so
+ * an interpreter that looks wrong is looked at again, for half a second in all: it may be starting, and wait for a CPU. */
 static int check(const struct infp_python *python, const struct infp_python_memory *memory, struct infp_err *err)
 {
         struct infp_python_thread threads[MOST_THREADS];
-        struct verdict v = { 0 };
 
-        for (unsigned i = 0; python->code_type && i < TRIES && !v.n_good; i++) {
+        for (unsigned i = 0; python->code_type && i < TRIES; i++) {
+                struct verdict v = { 0 };
                 bool is_whole;
                 const uint32_t n =
                         infp_python_threads(&python->layout, memory, python->runtime, threads, MOST_THREADS, &is_whole);
@@ -366,12 +367,11 @@ static int check(const struct infp_python *python, const struct infp_python_memo
                 v.n_bad += !n && (!is_whole || has_interpreter(python, memory));
                 for (uint32_t k = 0; k < n; k++)
                         judge_thread(python, memory, threads[k].state, &v);
-                if (!v.n_bad)
-                        return 0; /* no frames, yet */
-                if (!v.n_good)
-                        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+                if (v.n_good || !v.n_bad)
+                        return 0; /* right, or it has no frames yet */
+                nanosleep(&(struct timespec){ 0, 1000000L << i }, NULL);
         }
-        if (!python->code_type || v.n_good)
+        if (!python->code_type)
                 return 0;
         return infp_fail(err, -ENOTSUP,
                          "%s is Python %u.%u.%u, and does not keep its frames where that version does: it was built "
