@@ -473,7 +473,7 @@ print(timers < 150)
 
 
 def test_kill_9(infprof, run_dir, tmp_path):
-    """The target goes on, and its sampler ends by itself."""
+    """The target goes on, and its sampler ends by itself: 60 s after it has seen that nobody reads, since a recorder may be stopped."""
     program = tmp_path / "program.py"
     program.write_text("""\
 import glob, os, sys, time
@@ -487,7 +487,9 @@ print(timers() > 0, flush=True)
 print("sampled", flush=True)
 sys.stdin.readline()
 begin = time.monotonic()
-while timers() and time.monotonic() < begin + 60: burn(0.1)
+while timers() and time.monotonic() < begin + 150:
+    burn(0.05)
+    time.sleep(0.2)
 print("timers", timers(), flush=True)
 """)
     if not pathlib.Path("/proc/self/timers").exists():
