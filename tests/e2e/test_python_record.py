@@ -53,6 +53,7 @@ for i in range(8):
     names = {"time": time}
     exec(compile(SOURCE % i, "/tmp/file%d.py" % i, "exec"), names)
     names[f"g{i}"](0.15)
+    time.sleep(0.4)  # what is freed before it was named has no name
     del names
     gc.collect()
 '''
