@@ -12,7 +12,7 @@
 #include "app/finish_child.h"
 #include "app/record_info.h"
 #include "base/fd.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/new_file.h"
 #include "base/str.h"

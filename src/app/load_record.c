@@ -11,7 +11,7 @@
 
 #include "app/finish_child.h"
 #include "app/record_info.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/thread.h"

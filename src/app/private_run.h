@@ -11,5 +11,5 @@
 char *infp_private_directory(const char *what, bool in_memory, int *ret_held_fd, struct infp_err *err);
 /* Removes it with all that is in it; frees the path; NULL is fine. Returns NULL. */
 char *infp_private_remove(char *directory);
-/* Removes those of this kind that processes of ours have left behind when they were killed. */
+/* Removes the directories of this kind whose processes were killed. */
 void infp_private_sweep(const char *what);

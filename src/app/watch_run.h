@@ -10,7 +10,7 @@
 
 struct infp_watch_run;
 
-/* Attaches as a reader. spec as infp_run_open's; NULL: the newest live run of the user. -ENOENT: there is none. */
+/* Attaches as a reader. spec as infp_run_open's; NULL: the newest live run of the user. -ENOENT: no run is live. */
 int infp_watch_run_attach(const char *spec, struct infp_watch_run **ret, struct infp_err *err);
 
 /* Starts a recorder: a child that calls record(context, directory), whose return value is its exit code. Before

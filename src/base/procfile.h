@@ -60,6 +60,6 @@ int infp_span_f64(struct infp_span s, double *ret);
 int32_t infp_proc_thread(int dir_fd, const char *proc, int32_t pid);
 
 /* A number of a file whose lines begin with names, as /proc/PID/status and fdinfo have them: the one with this index after `name`
- * ("NSpid:"). False: there is none. dir_fd, path: as infp_read_at. */
+ * ("NSpid:"). False when the file has no such line. dir_fd, path: as infp_read_at. */
 enum { INFP_PROC_LAST = -1 };
 bool infp_proc_number(int dir_fd, const char *path, const char *name, int index, uint64_t *ret);

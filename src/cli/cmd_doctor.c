@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "app/doctor.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/output.h"

@@ -5,7 +5,7 @@
 
 #include "app/import_run.h"
 #include "base/human.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/output.h"

@@ -9,7 +9,7 @@
 
 #include "app/load_record.h"
 #include "base/human.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "cli/command.h"

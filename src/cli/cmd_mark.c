@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "app/run_words.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text.h"

@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 #include "base/human.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/command.h"

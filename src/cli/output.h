@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/new_file.h"
 #include "cli/command.h"
 #include "store/arrow.h"

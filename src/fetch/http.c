@@ -92,7 +92,7 @@ static int explain_connect(struct infp_http_transfer *transfer)
         }
 }
 
-/* The body has fewer bytes than were announced. The number tells a proxy's limit from a server that died. */
+/* The body has fewer bytes than were announced. The number shows whether a proxy has a limit or the server died. */
 static int explain_cut(struct infp_http_transfer *transfer)
 {
         curl_off_t announced = -1, came = 0;

@@ -268,7 +268,7 @@ struct infp_wire_tables {
 };
 struct infp_wire_mapping {
         uint64_t begin, end, bias, entry; /* as in struct infp_unwind_mapping */
-        uint64_t table_at, table_size;    /* of the table, in its file; size 0: there is none */
+        uint64_t table_at, table_size;    /* of the table, in its file; size 0: no table */
         uint32_t flags;                   /* as in struct infp_unwind_mapping */
         uint32_t name_at; /* of the table's file, in this file, ended by 0; 0: the table lies in this file */
 };

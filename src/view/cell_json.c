@@ -1,6 +1,6 @@
 #include "view/cell_json.h"
 
-#include "base/json_text.h"
+#include "base/json/text.h"
 #include "view/format.h"
 
 void infp_cell_json(struct infp_json *json, const struct infp_batch *batch, unsigned column, uint32_t row)

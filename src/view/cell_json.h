@@ -2,7 +2,7 @@
  * absent. */
 #pragma once
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "model/batch.h"
 
 void infp_cell_json(struct infp_json *json, const struct infp_batch *batch, unsigned column, uint32_t row);

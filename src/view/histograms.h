@@ -4,7 +4,7 @@
  * Which sample is which bucket is worked out once and kept: it changes only with the series. */
 #pragma once
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "model/last.h"
 
 struct infp_histograms;

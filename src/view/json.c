@@ -1,6 +1,6 @@
 /* JSON (an array of objects, one a line) and JSON Lines. Integers exact, floats in the shortest text that reads back, absent
  * is null. */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "base/json_text.h"
+#include "base/json/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "../unit/ring_sample.h"
-#include "base/json_text.h"
+#include "base/json/text.h"
 #include "base/text.h"
 #include "model/tables.h"
 

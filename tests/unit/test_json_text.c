@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/json_text.h"
+#include "base/json/text.h"
 #include "base/mem.h"
 
 static void test_valid(void **state)

@@ -43,7 +43,7 @@ static _Alignas(struct entry) char entries[ENTRIES];
 
 static _Atomic bool is_over;
 
-/* Its address tells our timers from the program's. */
+/* Signals of our timers carry its address; the program's do not. */
 static char of_thread;
 
 bool infp_agent_timer_is_ours(const siginfo_t *info)

@@ -30,7 +30,7 @@ struct infp_watch_frame {
         uint8_t kind;
         const char *object, *build_id; /* "": none */
 };
-/* The next one; each is given out once. False: there is none now. */
+/* The next one; each is given out once. False when no more are known now. */
 bool infp_watch_nameless(struct infp_watch *watch, struct infp_watch_frame *ret);
 /* What was found, outermost function first; n 0: nothing, it keeps the name that it has. Texts are copied. */
 struct infp_watch_name {

@@ -342,7 +342,7 @@ static void conclude(struct taking *t, struct infp_backtrace_thread *thread, str
 
 /* ---- threads that cannot be stopped ---- */
 
-/* A number of its status in /proc; `without` where there is none. */
+/* A number of its status in /proc; `without` when the field is absent. */
 static int32_t status_of(const struct infp_backtraces *b, pid_t pid, pid_t tid, const char *name, int32_t without)
 {
         char path[64];

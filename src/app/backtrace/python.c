@@ -211,7 +211,7 @@ static void walk(const struct infp_backtrace_python *python, struct infp_backtra
 }
 
 /* A thread that runs one interpreter from within another has a state of each: the newer interpreter's frames are the inner ones. States
- * that a thread before it left behind have no frames. */
+ * of a thread that has ended have no frames. */
 static void walk_outer(const struct infp_backtrace_python *python, uint64_t pthread,
                        struct infp_backtrace_walked *walked)
 {

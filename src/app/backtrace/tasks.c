@@ -52,7 +52,7 @@ static void find_loop_thread(struct reading *r, struct infp_backtrace_loop *loop
                         loop->tid = tid_of(r, python->threads[i].pthread);
 }
 
-/* Its index; UINT_MAX: there is none, or no memory. */
+/* Its index; UINT_MAX when it is not listed, or without memory. */
 static unsigned loop_of(struct reading *r, uint64_t address, int64_t interpreter)
 {
         struct infp_backtrace_tasks *ret = r->a.ret;

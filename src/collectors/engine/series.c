@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/sort.h"
 #include "base/time.h"
 #include "collectors/engine/parts.h"

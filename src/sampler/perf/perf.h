@@ -24,7 +24,7 @@ struct infp_python_moment {
         enum infp_python_end end;
 };
 
-/* A copy, whose frames lie in `data`, of infp_python_moment_bytes. from may be NULL: there is none, returned as NULL. */
+/* A copy, whose frames lie in `data`, of infp_python_moment_bytes. NULL when from is NULL. */
 static inline size_t infp_python_moment_bytes(const struct infp_python_moment *from)
 {
         return from ? from->n * (sizeof(from->frames[0]) + sizeof(from->ids[0])) : 0;

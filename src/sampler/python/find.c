@@ -209,7 +209,7 @@ static bool digits_at(const char **at, const char *end, unsigned *ret)
         return *at > from;
 }
 
-/* "3.8.18 (default, ": Py_GetVersion keeps it. 0: there is none. */
+/* "3.8.18 (default, ": Py_GetVersion keeps it. 0 when it is not found. */
 static uint32_t version_in(const char *bytes, size_t size)
 {
         const char *const end = bytes + size;

@@ -15,6 +15,6 @@ void infp_python_join_done(struct infp_python_join *join);
 
 /* Copies the record to the end of those that wait for their samples. Where there is no room the oldest are dropped. */
 void infp_python_join_put(struct infp_python_join *join, const struct infp_frames_record *record);
-/* The sample's record, which no other sample gets; valid until the next call. NULL: there is none. Samples are asked for by time. */
+/* The sample's record, which no other sample gets; valid until the next call. NULL when it was not found. Samples are asked for by time. */
 const struct infp_frames_record *infp_python_join_take(struct infp_python_join *join,
                                                        const struct infp_perf_sample *sample);

@@ -56,7 +56,7 @@ struct infp_python_layout {
         uint16_t frame_previous, frame_code, frame_instruction;
         uint16_t frame_owner;          /* 1 byte; ABSENT before 3.11 */
         uint16_t frame_is_entry;       /* 1 byte; 3.11 only */
-        uint16_t frame_locals;         /* pointers to objects: the variables of its function; behind frame_size */
+        uint16_t frame_locals;         /* pointers to objects: the variables of its function; after frame_size */
         uint16_t frame_bytecode_index; /* tlbc_index of free-threaded builds from 3.14 on, 4 bytes; ABSENT elsewhere */
         uint8_t instruction_unit;      /* 0: the instruction is a pointer; 1, 2: an index of this many bytes a unit */
         uint8_t code_tag_mask;         /* low bits of frame_code that are no address (3.14: 3) */

@@ -33,7 +33,7 @@ int infp_python_word(const struct infp_python_objects *o, uint64_t address, uint
 /* The type of an object, or the type at an address; NULL: it cannot be read. Valid until the next call. */
 const struct infp_python_object_type *infp_python_type_of(struct infp_python_objects *o, uint64_t object);
 const struct infp_python_object_type *infp_python_type_at(struct infp_python_objects *o, uint64_t address);
-/* Whether an object's type has this name and is none that a program made in Python. */
+/* Whether an object's type has this name and was not made in Python. */
 bool infp_python_is(struct infp_python_objects *o, uint64_t object, const char *name);
 bool infp_python_is_none(struct infp_python_objects *o, uint64_t object);
 /* Whether its type is that one, or a subclass: by address, or by name (one of C). */

@@ -14,7 +14,7 @@ enum infp_python_instances {                             /* where an instance ha
 };
 
 enum infp_python_stack_top {                          /* how a suspended generator says where its stack ends */
-                             INFP_PYTHON_TOP_POINTER, /* 3.8, 3.9, and 3.14 and later: a pointer behind the top */
+                             INFP_PYTHON_TOP_POINTER, /* 3.8, 3.9, and 3.14 and later: a pointer past the top */
                              INFP_PYTHON_TOP_COUNT,   /* 3.10: values after a pointer to the bottom */
                              INFP_PYTHON_TOP_INDEX,   /* 3.11 to 3.13: index into values that follow the frame */
 };

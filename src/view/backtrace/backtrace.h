@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/format.h"
 
 enum infp_backtrace_kind { INFP_BACKTRACE_PYTHON, INFP_BACKTRACE_NATIVE, INFP_BACKTRACE_KERNEL, INFP_BACKTRACE_JIT };

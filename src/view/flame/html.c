@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "analyze/profile/flame_top.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "view/flame/pack.h"
 #include "view/flame/page.h"

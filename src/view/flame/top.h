@@ -4,7 +4,7 @@
 #include "analyze/absent.h"
 #include "analyze/profile/flame_top.h"
 #include "analyze/profile/sampling.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/format.h"
 
 struct infp_flame_top_view {

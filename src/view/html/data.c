@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/fd.h"
-#include "base/json_text.h"
+#include "base/json/text.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "view/html/parts.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_text.h"
+#include "base/json/text.h"
 #include "base/mem.h"
 #include "view/html/parts.h"
 

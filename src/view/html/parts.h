@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analyze/timeline/timeline.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/html/html.h"
 
 /* infp_markup_text, whole and with its lines. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/report/parts.h"
 
 enum { NAME_WIDTH = 26, CELL_WIDTH = 12 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "view/report/parts.h"

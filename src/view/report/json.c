@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/report/parts.h"
 #include "view/report/report.h"
 

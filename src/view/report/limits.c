@@ -1,7 +1,7 @@
 /* What limited the run: first in the report, as people ask it first. */
 #include <string.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/report/parts.h"
 
 /* The label of a line. JSON has the names. */

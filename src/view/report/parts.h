@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/human.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/report/report.h"
 
 struct human infp_report_bytes(double v);

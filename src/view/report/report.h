@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analyze/report.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/format.h"
 
 /* What was recorded where there is no command: "the machine", "processes named llama.*". */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "model/tables.h"
 #include "view/cell_json.h"
 #include "view/format.h"

@@ -1,7 +1,7 @@
 /* The live view as one JSON object a period. */
 #pragma once
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "view/top/page.h"
 
 /* 0 or -ENOMEM. */

@@ -243,7 +243,7 @@ static bool has_since(const struct making *m)
         return m->width >= WITH_SINCE;
 }
 
-/* Where the last column begins; 0: there is none. */
+/* Where the last column begins; 0 without one. */
 static unsigned place_column(const struct making *m)
 {
         const unsigned place = m->width / 4 < 32 ? m->width / 4 : 32;

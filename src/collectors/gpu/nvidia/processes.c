@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 /* One value of RFC 8259, at most 64 levels deep, in valid UTF-8. */
 bool infp_json_is_valid(const char *text, size_t size);
