@@ -78,6 +78,21 @@ char *infp_private_remove(char *directory)
         return NULL;
 }
 
+char *infp_private_keep(char *directory)
+{
+        const char *name = strrchr(directory, '/') + 1;
+        char *kept;
+
+        if (asprintf(&kept, "%.*skept-%s", (int) (name - directory), directory, name) < 0)
+                return directory;
+        if (rename(directory, kept) < 0) {
+                free(kept);
+                return directory;
+        }
+        free(directory);
+        return kept;
+}
+
 /* Nothing is recorded in it, and it is no new one that its maker does not hold yet. */
 static bool is_idle(const char *path, const struct stat *status)
 {

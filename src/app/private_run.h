@@ -11,5 +11,8 @@
 char *infp_private_directory(const char *what, bool in_memory, int *ret_held_fd, struct infp_err *err);
 /* Removes it with all that is in it; frees the path; NULL is fine. Returns NULL. */
 char *infp_private_remove(char *directory);
+/* Gives it another name, PLACE/kept-infprof-..., which is never swept. Frees the path; returns the new one, or the old one where it
+ * cannot be renamed. */
+char *infp_private_keep(char *directory);
 /* Removes the directories of this kind whose processes were killed. */
 void infp_private_sweep(const char *what);

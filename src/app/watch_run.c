@@ -400,6 +400,7 @@ int infp_watch_run_close(struct infp_watch_run *run, const char *save, char **re
         if (save && run->run && run->directory)
                 r = save_run(run, save, ret_path, &why);
         if (r < 0) {
+                run->directory = infp_private_keep(run->directory);
                 infp_fail(err, r, "%s; the run is in %s", why.text, run->directory);
                 free(run->directory);
         } else {

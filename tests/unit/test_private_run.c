@@ -59,6 +59,15 @@ static void test_sweep(void **state)
 
         path = infp_private_directory("unit", false, NULL, &err);
         assert_non_null(path);
+        make_old(&path);
+        path = infp_private_keep(path);
+        assert_non_null(strstr(path, "/kept-infprof-unit-"));
+        infp_private_sweep("unit");
+        assert_true(is_there(path)); /* what could not be saved where it was asked for is not lost */
+        assert_null(infp_private_remove(path));
+
+        path = infp_private_directory("unit", false, NULL, &err);
+        assert_non_null(path);
         infp_private_sweep("unit");
         assert_true(is_there(path)); /* it is new: its maker may not hold it yet */
         assert_null(infp_private_remove(path));
