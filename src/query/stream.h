@@ -20,6 +20,6 @@ struct infp_stream;
 int infp_stream_open(struct infp_run *run, const char *table, const struct infp_stream_column *columns, unsigned n,
                      struct infp_stream **ret, struct infp_err *err);
 struct infp_stream *infp_stream_close(struct infp_stream *stream); /* NULL is fine; returns NULL */
-/* 1: a batch, borrowed until the next call; 0: nothing more for now; a negative errno. *ret_at: where each wanted column is in the
+/* 1: a batch, borrowed until the next call; 0: no more rows yet; a negative errno. *ret_at: where each wanted column is in the
  * batch, or -1. */
 int infp_stream_next(struct infp_stream *stream, struct infp_batch *ret, const int **ret_at, struct infp_err *err);

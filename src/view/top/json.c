@@ -79,11 +79,7 @@ static void put_thread(struct infp_json *json, const struct infp_watch_row *row)
 static int put_rows(struct infp_json *json, struct infp_watch *watch, const struct infp_top_choice *choice,
                     const struct infp_top_about *about, enum infp_watch_by by)
 {
-        const struct infp_watch_query query = { .by = by,
-                                                .mode = by == INFP_WATCH_THREADS ? INFP_WATCH_CPU : choice->mode,
-                                                .sort = choice->sort,
-                                                .window_ns = choice->window_ns,
-                                                .filter = choice->has_regex ? &choice->regex : NULL };
+        const struct infp_watch_query query = infp_top_query(choice, by);
         struct infp_watch_view view;
 
         INFP_TRY(infp_watch_view(watch, &query, &view));

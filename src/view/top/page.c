@@ -418,17 +418,24 @@ static void put_foot(struct making *m)
                                       : "?: help  f l t: tabs  s o n: sort  /: filter  p: pause  Left: back  q: quit");
 }
 
+struct infp_watch_query infp_top_query(const struct infp_top_choice *choice, enum infp_watch_by by)
+{
+        const bool is_threads = by == INFP_WATCH_THREADS;
+
+        return (struct infp_watch_query){
+                .by = by,
+                .mode = is_threads ? INFP_WATCH_CPU : choice->mode,
+                .sort = is_threads && choice->sort == INFP_WATCH_SELF ? INFP_WATCH_TOTAL : choice->sort,
+                .t1_ns = choice->moment_ns,
+                .window_ns = choice->window_ns,
+                .filter = choice->has_regex ? &choice->regex : NULL,
+        };
+}
+
 static int make(struct making *m)
 {
         const struct infp_top_choice *choice = m->choice;
-        struct infp_watch_query query = { .by = choice->by,
-                                          .mode = choice->by == INFP_WATCH_THREADS ? INFP_WATCH_CPU : choice->mode,
-                                          .sort = choice->by == INFP_WATCH_THREADS && choice->sort == INFP_WATCH_SELF
-                                                          ? INFP_WATCH_TOTAL
-                                                          : choice->sort,
-                                          .t1_ns = choice->moment_ns,
-                                          .window_ns = choice->window_ns,
-                                          .filter = choice->has_regex ? &choice->regex : NULL };
+        const struct infp_watch_query query = infp_top_query(choice, choice->by);
         unsigned foot = m->height > 2;
 
         infp_watch_figures(m->watch, choice->moment_ns, choice->window_ns, &m->figures);

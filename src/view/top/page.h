@@ -73,6 +73,9 @@ struct infp_top_about {
         size_t max_rows;         /* plain: so many; 0: as the height says */
 };
 
+/* What is asked of the model for a list of this kind. It borrows the choice's filter. */
+struct infp_watch_query infp_top_query(const struct infp_top_choice *choice, enum infp_watch_by by);
+
 /* height 0: plain output, a line for each of about->max_rows. Bounds the scroll of the choice. 0 or -ENOMEM. Texts are copied. */
 int infp_top_page_make(struct infp_top_page *page, struct infp_watch *watch, struct infp_top_choice *choice,
                        const struct infp_top_about *about, unsigned width, unsigned height);
