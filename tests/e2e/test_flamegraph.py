@@ -450,6 +450,25 @@ def test_short_names_of_the_page():
     assert json.loads(done.stdout) == [short for name, short in cases]
 
 
+@pytest.mark.skipif(not shutil.which("node"), reason="no node")
+def test_whose_time_a_wait_is_on_the_page():
+    """As src/analyze/profile/flame.c counts: tests/unit/test_flame.c reads the same file."""
+    top = pathlib.Path(__file__).resolve().parents[2]
+    lines = (top / "tests/fixtures/flame/waits.tsv").read_text().splitlines()
+    cases = [line.split("\t") for line in lines if not line.startswith("#")]
+    owner_of = re.search(r"^function ownerOf\(.*?^}$", (top / "web/flame/tree.js").read_text(), re.M | re.S).group()
+    script = owner_of + """
+        const owner = ([wait, kinds]) => {
+          const fn = [-1, ...kinds.keys()], parent = [0, ...kinds.keys()], isWait = fn.map((_, i) => i === kinds.length && wait);
+          const functions = { isKernel: kinds.map((kind) => kind === 'kernel'), isGroup: kinds.map((kind) => kind === 'group') };
+          return ownerOf({ fn, parent, isWait }, functions, kinds.length) - 1;
+        };
+        console.log(JSON.stringify(JSON.parse(process.argv[1]).map(owner)));"""
+    done = subprocess.run(["node", "-e", script, json.dumps([[wait == "1", kinds.split(",")] for _, _, wait, kinds, _ in cases])],
+                          capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [int(case[-1]) for case in cases] and len(cases) == 11
+
+
 def test_diff_refuses_other_modes(flamegraph, imported):
     assert "they cannot be compared" in flamegraph("--svg", "--diff", imported, fails=1)
 

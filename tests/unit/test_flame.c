@@ -22,8 +22,8 @@ static char *show(const struct infp_flame *f)
                 for (unsigned d = 1; d < n->depth; d++)
                         infp_str_putc(&out, ' ');
                 infp_str_printf(&out, "%s%s", function->name, n->is_inlined ? "*" : "");
-                if (n->line)
-                        infp_str_printf(&out, ":%d", (int) n->line);
+                if (function->is_line && function->line)
+                        infp_str_printf(&out, ":%d", (int) function->line);
                 infp_str_printf(&out, " %d %d", (int) n->total_samples, (int) n->self_samples);
                 if (f->base)
                         infp_str_printf(&out, " was %d %d", (int) f->base[i].total_samples,
@@ -260,6 +260,83 @@ static void test_parts(void **state)
         assert_int_equal(f.all_samples, 10);
         infp_flame_done(&f);
         sample_free(s);
+}
+
+static enum infp_frame_kind kind_by_name(const char *name)
+{
+        for (int kind = 0; kind <= INFP_FRAME_UNKNOWN; kind++)
+                if (!strcmp(infp_frame_kind_name((enum infp_frame_kind) kind), name))
+                        return (enum infp_frame_kind) kind;
+        fail_msg("no kind %s", name);
+        return INFP_FRAME_UNKNOWN;
+}
+
+/* One sample of a stack of such frames, which are functions f0, f1 ...; the first may be the group of its thread. */
+static void expect_owner(const char *mode, const char *state, char *kinds, unsigned owner, bool is_wait)
+{
+        const bool has_group = !strncmp(kinds, "group,", 6);
+        struct sample_run *s = stack_begin();
+        struct stack_sample is = { .t_ns = 2 * S, .tid = 42, .mode = mode, .weight = 0.01, .state = state };
+        struct infp_flame f;
+        char name[16], *rest = NULL;
+        unsigned n = 0;
+
+        is.process = put_process(s, 42, "server");
+        is.thread = put_thread(s, is.process, 42, "server");
+        for (const char *kind = strtok_r(kinds, ",", &rest); kind; kind = strtok_r(NULL, ",", &rest), n++) {
+                uint64_t frame;
+
+                if (!n && has_group)
+                        continue;
+                frame = put_frame(s, kind_by_name(kind), "/srv/it", n + 1, false);
+                snprintf(name, sizeof(name), "f%u", n);
+                put_symbol(s, frame, 0, name, "/srv/it.c", 1, 1, "test");
+                is.stack = put_stack(s, is.stack, frame);
+        }
+        put_samples(s, &is, 1);
+        sample_end(s);
+        sample_check(s, infp_flame_read(s->run,
+                                        &(const struct infp_flame_options){ .by = has_group ? INFP_FLAME_BY_THREAD
+                                                                                            : INFP_FLAME_BY_NOTHING },
+                                        &f, &s->err));
+        for (unsigned i = has_group; i < n; i++) {
+                snprintf(name, sizeof(name), "f%u", i);
+                assert_int_equal(find(&f, name)->self_samples, i == owner);
+        }
+        /* The tree shows where it waited, and says so to the page. */
+        assert_int_equal(f.nodes[n].self_samples, 1);
+        assert_int_equal(f.nodes[n].is_wait, owner != n - 1);
+        assert_true(is_wait || !f.nodes[n].is_wait);
+        assert_int_equal(f.wait_samples, owner != n - 1);
+        infp_flame_done(&f);
+        sample_free(s);
+}
+
+/* As web/flame/tree.js counts: tests/e2e/test_flamegraph.py reads the same file. */
+static void test_waits(void **state)
+{
+        const char *fixtures = getenv("INFP_FIXTURES");
+        char path[4096], line[512];
+        unsigned n = 0;
+        FILE *file;
+
+        (void) state;
+        snprintf(path, sizeof(path), "%s/flame/waits.tsv", fixtures ? fixtures : "tests/fixtures");
+        file = fopen(path, "re");
+        assert_non_null(file);
+        while (fgets(line, sizeof(line), file)) {
+                char mode[32], of[64], kinds[256];
+                unsigned is_wait, owner;
+
+                if (line[0] == '#')
+                        continue;
+                assert_int_equal(
+                        sscanf(line, "%31[^\t]\t%63[^\t]\t%u\t%255[^\t]\t%u", mode, of, &is_wait, kinds, &owner), 5);
+                expect_owner(mode, strcmp(of, "-") ? of : NULL, kinds, owner, is_wait);
+                n++;
+        }
+        fclose(file);
+        assert_int_equal(n, 11);
 }
 
 static void test_modes(void **state)
@@ -573,21 +650,14 @@ static void test_threads_that_wait_are_folded(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_tree),
-                cmocka_unit_test(test_by),
-                cmocka_unit_test(test_reverse),
-                cmocka_unit_test(test_filter),
-                cmocka_unit_test(test_parts),
-                cmocka_unit_test(test_modes),
-                cmocka_unit_test(test_moments),
-                cmocka_unit_test(test_diff),
-                cmocka_unit_test(test_symbolized_later),
-                cmocka_unit_test(test_hostile),
-                cmocka_unit_test(test_deep),
-                cmocka_unit_test(test_interval),
-                cmocka_unit_test(test_top),
-                cmocka_unit_test(test_sampling),
-                cmocka_unit_test(test_threads_that_wait_are_folded),
+                cmocka_unit_test(test_tree),     cmocka_unit_test(test_by),
+                cmocka_unit_test(test_reverse),  cmocka_unit_test(test_filter),
+                cmocka_unit_test(test_parts),    cmocka_unit_test(test_waits),
+                cmocka_unit_test(test_modes),    cmocka_unit_test(test_moments),
+                cmocka_unit_test(test_diff),     cmocka_unit_test(test_symbolized_later),
+                cmocka_unit_test(test_hostile),  cmocka_unit_test(test_deep),
+                cmocka_unit_test(test_interval), cmocka_unit_test(test_top),
+                cmocka_unit_test(test_sampling), cmocka_unit_test(test_threads_that_wait_are_folded),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
 const PAGE = 200;
 const COLUMNS = [
   { id: 'name', title: 'Function', text: (fn) => model.functions.name[fn] },
-  { id: 'self', title: 'Self', sum: 'self', help: 'Samples in the function itself' },
+  { id: 'self', title: 'Self', sum: 'self', help: `Samples in the function itself${facts.has_waits ? '; those that waited in the kernel count for the innermost function outside it' : ''}` },
   { id: 'total', title: 'Total', sum: 'total', help: 'Samples in the function or what it called, each once' },
   { id: 'change', title: 'Change', isBase: true, help: 'Of the share of all samples, from before (the older run) to after, in percentage points; grey: not significant (95 %)' },
   { id: 'object', title: 'Object', text: (fn) => model.functions.object[fn] },

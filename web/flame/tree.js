@@ -1,12 +1,13 @@
 /* Trees of stacks by column: nodes depth first, a parent before its children, a subtree without gaps: [i, end[i]).
  *   fn      function; -1: the root
+ *   isWait  of nodes whose own samples waited in the kernel; null: none did
  *   self, total, before, beforeTotal: samples of now and of the older run
  *   selfWeight, totalWeight, beforeWeight, beforeTotalWeight: null where each sample weighs the same */
 
 function newTree(n, hasBase, hasWeights) {
   const column = (is) => (is ? new Float64Array(n) : null);
   return {
-    n, fn: new Int32Array(n), parent: new Int32Array(n), depth: new Uint16Array(n), end: new Int32Array(n),
+    n, isWait: null, fn: new Int32Array(n), parent: new Int32Array(n), depth: new Uint16Array(n), end: new Int32Array(n),
     self: column(true), selfWeight: column(hasWeights), before: column(hasBase), beforeWeight: column(hasBase && hasWeights),
     total: null, totalWeight: null, beforeTotal: null, beforeTotalWeight: null, height: 0,
   };
@@ -120,7 +121,7 @@ function nameRanks() {
 
 /* The same tree with only the samples of buckets [from, to). */
 function treeOfTime(tree, moments, from, to) {
-  const some = { ...newTree(tree.n, Boolean(tree.before), Boolean(tree.selfWeight)), fn: tree.fn, parent: tree.parent };
+  const some = { ...newTree(tree.n, Boolean(tree.before), Boolean(tree.selfWeight)), fn: tree.fn, parent: tree.parent, isWait: tree.isWait };
   for (let i = moments.start[from]; i < moments.start[to]; i++) {
     some.self[moments.node[i]] += moments.samples[i];
     if (some.selfWeight) some.selfWeight[moments.node[i]] += moments.weight[i];
@@ -189,6 +190,15 @@ function callersOf(tree, fn) {
   return builder.finish();
 }
 
+/* The node whose function node i's own samples count for: of waits, the innermost outside the kernel, as owner_of of
+ * src/analyze/profile/flame.c. Both are tested with tests/fixtures/flame/waits.tsv. */
+function ownerOf(tree, functions, i) {
+  if (!tree.isWait?.[i]) return i;
+  let p = i;
+  while (p > 0 && functions.isKernel[tree.fn[p]]) p = tree.parent[p];
+  return p > 0 && !functions.isGroup[tree.fn[p]] ? p : i;
+}
+
 /* Self and total of each function; recursion does not count a sample twice. */
 function sumFunctions(tree) {
   const n = model.functions.n;
@@ -196,10 +206,10 @@ function sumFunctions(tree) {
     selfWeight: tree.selfWeight ? new Float64Array(n) : null, totalWeight: tree.selfWeight ? new Float64Array(n) : null };
   const leave = new Int32Array(n); /* the end of the current outermost call */
   for (let i = 1; i < tree.n; i++) {
-    const fn = tree.fn[i];
-    sums.self[fn] += tree.self[i];
-    if (sums.before) sums.before[fn] += tree.before[i];
-    if (sums.selfWeight) sums.selfWeight[fn] += tree.selfWeight[i];
+    const fn = tree.fn[i], own = tree.fn[ownerOf(tree, model.functions, i)];
+    sums.self[own] += tree.self[i];
+    if (sums.before) sums.before[own] += tree.before[i];
+    if (sums.selfWeight) sums.selfWeight[own] += tree.selfWeight[i];
     if (i < leave[fn]) continue;
     leave[fn] = tree.end[i];
     sums.total[fn] += tree.total[i];

@@ -54,37 +54,20 @@ function readFunctions(reader, facts) {
   const [name, object, file] = [0, 1, 2].map(() => reader.column(n, new Uint32Array(n)));
   const line = reader.column(n, new Uint32Array(n)), flags = reader.column(n, new Uint8Array(n));
   const guessed = reader.column(n, new Float64Array(n)), shade = reader.column(n, new Uint8Array(n));
-  const functions = { n, name: [], object: [], file: [], line: [...line], guessed: [], isInlined: [], isUnnamed: [], isGroup: [], kind: [], shade: [...shade] };
+  const functions = { n, name: [], object: [], file: [], line: [...line], guessed: [], isInlined: [], isUnnamed: [], isGroup: [], isKernel: [], kind: [], shade: [...shade] };
   for (let i = 0; i < n; i++) {
-    functions.name.push(texts[name[i]] || '(no name)');
+    functions.name.push(`${texts[name[i]] || '(no name)'}${facts.has_lines && line[i] ? `:${line[i]}` : ''}`);
     functions.object.push(texts[object[i]]);
     functions.file.push(texts[file[i]]);
     functions.guessed.push(guessed[i]);
     functions.isInlined.push((flags[i] & constants.inlined) !== 0);
     functions.isUnnamed.push((flags[i] & constants.unnamed) !== 0);
     functions.isGroup.push((flags[i] & constants.group) !== 0);
+    functions.isKernel.push((flags[i] & constants.kind) === constants.kernel);
     functions.kind.push(functions.isGroup[i] ? constants.unknown_class : flags[i] & constants.guessed ? constants.guessed_class
       : Math.min(flags[i] & constants.kind, constants.unknown_class));
   }
   return functions;
-}
-
-/* With lines, each line of a function is its own function. */
-function splitByLine(functions, fn, lines) {
-  const known = new Map();
-  for (let i = 1; i < fn.length; i++) {
-    if (!lines[i]) continue;
-    const key = `${fn[i]}:${lines[i]}`;
-    let at = known.get(key);
-    if (at === undefined) {
-      at = functions.n++;
-      known.set(key, at);
-      for (const column of Object.keys(functions)) if (column !== 'n') functions[column].push(functions[column][fn[i]]);
-      functions.name[at] += `:${lines[i]}`;
-      functions.line[at] = lines[i];
-    }
-    fn[i] = at;
-  }
 }
 
 function readMoments(reader, facts) {
@@ -116,7 +99,7 @@ async function unpack(base64, facts) {
   tree.fn = fn;
   reader.column(n, tree.self);
   if (facts.has_weights) reader.column(n, tree.selfWeight, 0, facts.step);
-  if (facts.has_lines) splitByLine(functions, fn, reader.column(n, new Uint32Array(n)));
+  if (facts.has_waits) tree.isWait = reader.column(n, new Uint8Array(n));
   if (facts.has_base) {
     reader.column(n, tree.before);
     if (facts.has_weights) reader.column(n, tree.beforeWeight, 0, facts.step);

@@ -46,12 +46,9 @@ void infp_flame_interval(uint64_t k, uint64_t n, double *ret_low, double *ret_hi
 static void builder_done(struct infp_flame_builder *b)
 {
         infp_map_done(&b->functions);
-        infp_map_done(&b->place_of_key);
         infp_map_done(&b->children);
         infp_map_done(&b->known);
-        free(b->places);
-        free(b->node_places);
-        free(b->level_places);
+        free(b->level_functions);
         free(b->has_function_line);
         free(b->sum_nodes);
         free(b->path);
@@ -66,11 +63,11 @@ static int add_levels(struct infp_flame_builder *b, uint32_t stack_node, uint32_
 
         for (uint32_t i = 0; i < n; i++) {
                 const uint32_t level = b->options->reverse ? n - 1 - i : i;
-                const uint32_t place = b->level_places[frame->first_level + level];
+                const uint32_t function = b->level_functions[frame->first_level + level];
 
-                if (is_module && *at && b->node_places[*at] == place)
+                if (is_module && *at && b->flame->nodes[*at].function == function)
                         continue; /* a call within the module */
-                INFP_TRY(infp_flame_child(b, *at, place, level > 0, at, err));
+                INFP_TRY(infp_flame_child(b, *at, function, level > 0, at, err));
         }
         return 0;
 }
@@ -112,27 +109,46 @@ static int add_reversed(struct infp_flame_builder *b, uint32_t start, uint32_t s
 
 static int add_word(struct infp_flame_builder *b, const char *word, uint32_t *at, struct infp_err *err)
 {
-        uint32_t place;
+        uint32_t function;
 
-        INFP_TRY(infp_flame_group(b, word, &place, err));
-        return infp_flame_child(b, *at, place, false, at, err);
+        INFP_TRY(infp_flame_group(b, word, &function, err));
+        return infp_flame_child(b, *at, function, false, at, err);
 }
 
-/* What the sample's innermost function is. */
-static int count_self(struct infp_flame_builder *b, const struct infp_profile_sum *sum, struct infp_err *err)
+static bool is_wait(const struct infp_profile *s, const struct infp_profile_sum *sum)
+{
+        const char *mode = infp_profile_str(s, sum->mode);
+
+        return mode && (!strcmp(mode, "off-cpu") || (!strcmp(mode, "wall") && sum->state));
+}
+
+/* The stack node that a sample is self time of: of a wait, the innermost outside the kernel; the page finds it by ownerOf of
+ * web/flame/tree.js. Both are tested with tests/fixtures/flame/waits.tsv. */
+static uint32_t owner_of(const struct infp_profile *s, const struct infp_profile_sum *sum)
+{
+        uint32_t at = sum->node;
+
+        if (!is_wait(s, sum))
+                return at;
+        while (at != INFP_PROFILE_NONE && s->frames[s->nodes[at].frame].kind == INFP_FRAME_KERNEL)
+                at = s->nodes[at].parent;
+        return at != INFP_PROFILE_NONE ? at : sum->node;
+}
+
+static int count_self(struct infp_flame_builder *b, const struct infp_profile_sum *sum, uint32_t owner,
+                      struct infp_err *err)
 {
         const struct infp_profile_frame *frame;
         struct infp_flame_function *function;
-        uint32_t place, last;
+        uint32_t i;
 
-        if (sum->node == INFP_PROFILE_NONE) {
-                INFP_TRY(infp_flame_group(b, "[truncated]", &place, err));
+        if (owner == INFP_PROFILE_NONE) {
+                INFP_TRY(infp_flame_group(b, "[truncated]", &i, err));
         } else {
-                frame = &b->profile->frames[b->profile->nodes[sum->node].frame];
-                last = frame->n_levels - 1U;
-                place = b->level_places[frame->first_level + last];
+                frame = &b->profile->frames[b->profile->nodes[owner].frame];
+                i = b->level_functions[frame->first_level + frame->n_levels - 1U];
         }
-        function = &b->flame->functions[b->places[place].function];
+        function = &b->flame->functions[i];
         function->self_samples += sum->samples;
         function->self_weight += sum->weight;
         b->flame->unnamed_samples += function->is_unnamed ? sum->samples : 0;
@@ -144,11 +160,12 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
         const struct infp_profile_sum *sum = &b->profile->sums[i];
         const bool is_cut = sum->node == INFP_PROFILE_NONE || b->profile->nodes[sum->node].is_cut;
         const bool is_truncated = sum->is_truncated || is_cut;
-        uint32_t at = 0, place;
+        const uint32_t owner = owner_of(b->profile, sum);
+        uint32_t at = 0, group;
 
-        INFP_TRY(infp_flame_group_of(b, sum, &place, err));
-        if (place != INFP_PROFILE_NONE)
-                INFP_TRY(infp_flame_child(b, 0, place, false, &at, err));
+        INFP_TRY(infp_flame_group_of(b, sum, &group, err));
+        if (group != INFP_PROFILE_NONE)
+                INFP_TRY(infp_flame_child(b, 0, group, false, &at, err));
         if (is_truncated && !b->options->reverse)
                 INFP_TRY(add_word(b, "[truncated]", &at, err));
         if (b->options->reverse)
@@ -160,11 +177,13 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
         b->sum_nodes[i] = at;
         b->flame->nodes[at].self_samples += sum->samples;
         b->flame->nodes[at].self_weight += sum->weight;
+        b->flame->nodes[at].is_wait |= owner != sum->node && !b->options->reverse;
+        b->flame->wait_samples += owner != sum->node ? sum->samples : 0;
         b->flame->samples += sum->samples;
         b->flame->weight += sum->weight;
         b->flame->truncated_samples += is_truncated ? sum->samples : 0;
         b->flame->cut_samples += is_cut ? sum->samples : 0;
-        return count_self(b, sum, err);
+        return count_self(b, sum, owner, err);
 }
 
 /* A sample counts once for a function, however many of its frames are guessed. last[function]: the last sum that counted. */
@@ -176,7 +195,7 @@ static void count_guessed(struct infp_flame_builder *b, uint32_t i, uint32_t *la
                 const struct infp_profile_frame *frame = &s->frames[s->nodes[at].frame];
 
                 for (uint32_t level = 0; frame->is_guessed && level < frame->n_levels; level++) {
-                        const uint32_t function = b->places[b->level_places[frame->first_level + level]].function;
+                        const uint32_t function = b->level_functions[frame->first_level + level];
 
                         if (last[function] != i + 1)
                                 b->flame->functions[function].guessed_samples += s->sums[i].samples;
@@ -270,9 +289,7 @@ static int build(struct infp_flame_builder *b, struct infp_err *err)
         if (!b->sum_nodes || !b->path)
                 return infp_profile_no_memory(err);
         INFP_TRY(infp_profile_room(&f->nodes, &b->cap_nodes, 0, sizeof(*f->nodes), err));
-        INFP_TRY(infp_profile_room(&b->node_places, &b->cap_node_places, 0, sizeof(*b->node_places), err));
         f->nodes[f->n_nodes++] = (struct infp_flame_node){ .function = UINT32_MAX };
-        b->node_places[0] = INFP_PROFILE_NONE;
         INFP_TRY(infp_flame_name_levels(b, err));
         INFP_TRY(add_sums(b, err));
         new = calloc(f->n_nodes, sizeof(*new));

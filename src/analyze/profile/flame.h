@@ -2,7 +2,7 @@
  * over scans of stack_samples, stacks, frames, symbols, threads, process.
  *
  * A frame of the run becomes one node a level of inlining. Nodes are merged by what names them: (kind, object, function), or
- * by line too; that the unwinder guessed a frame is counted beside and keeps nothing apart. Numbers: samples (whole) and weight
+ * by line too, where each line counts as a function; that the unwinder guessed a frame is counted beside and keeps nothing apart. Numbers: samples (whole) and weight
  * (f64, in the unit). */
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "store/run.h"
 
 /* process, thread, state, mode: a node each between the root and the stacks. module: nodes are objects, not functions; calls within
- * one are one node. line: nodes of a function are split by the line that was executed there. mode takes all that have the unit of the
+ * one are one node. line: a function is split by the line that was executed there. mode takes all that have the unit of the
  * chosen one. */
 enum infp_flame_by {
         INFP_FLAME_BY_NOTHING,
@@ -46,11 +46,13 @@ struct infp_flame_options {
 
 struct infp_flame_function {
         const char *name, *object, *file; /* object: base name; file NULL: not known */
-        int64_t line;                     /* where the function begins, else the least line seen; 0: not known */
+        int64_t line; /* where the function begins, else the least line seen; with is_line that one; 0: not known */
         enum infp_frame_kind kind;
         bool is_unnamed; /* a range of an object without a symbol, or all that has none in an object */
         bool is_inlined; /* wherever it was seen */
         bool is_group;   /* no function: a process, thread, state or mode; or "[truncated]" */
+        bool is_line;    /* what was executed at one line of it (INFP_FLAME_BY_LINE) */
+        /* Of waits (is_wait of nodes) self is that of the innermost function outside the kernel. */
         uint64_t self_samples, total_samples; /* total: each sample once, however often it recurs in the stack */
         double self_weight, total_weight;
         uint64_t guessed_samples;                       /* of the total: with a frame of it that was guessed */
@@ -70,7 +72,9 @@ struct infp_flame_node {
         uint32_t first_child, next_sibling; /* 0: none */
         uint16_t depth;
         bool is_inlined;
-        int64_t line; /* with INFP_FLAME_BY_LINE, else 0 */
+        /* Samples of its own are of threads that waited in the kernel: functions count them as self time of the innermost
+         * function outside it, since "schedule" says nothing. A stack of the kernel's alone has none. Not in reversed trees. */
+        bool is_wait;
         uint64_t self_samples, total_samples;
         double self_weight, total_weight;
 };
@@ -108,8 +112,9 @@ struct infp_flame {
         uint64_t all_samples;       /* of the mode in that time, also those that the filter leaves out */
         uint64_t truncated_samples; /* their outermost node is the function "[truncated]" */
         uint64_t cut_samples;       /* of those: the run lost a part of the stack (a torn or broken table) */
-        uint64_t unnamed_samples;   /* whose leaf has no name */
+        uint64_t unnamed_samples;   /* whose function has no name */
         uint64_t guessed_samples;   /* with a guessed frame */
+        uint64_t wait_samples;      /* that count for a function outside the kernel, in which they waited */
         struct infp_flame_folded {
                 uint32_t threads; /* 0: nothing is folded */
                 uint64_t samples;

@@ -32,16 +32,15 @@ static uint64_t text_hash(const char *text, uint64_t seed)
 
 static uint64_t function_key(const struct infp_flame_function *f)
 {
-        const uint64_t parts[] = { text_hash(f->name, 1), text_hash(f->object, 2), f->kind, f->is_group };
+        const uint64_t parts[] = { text_hash(f->name, 1), text_hash(f->object, 2), f->kind, f->is_group,
+                                   f->is_line ? (uint64_t) f->line : 0 };
 
         return infp_hash64(parts, sizeof(parts), 0);
 }
 
-static uint64_t child_key(uint32_t parent, uint32_t function, int64_t line)
+static uint64_t child_key(uint32_t parent, uint32_t function)
 {
-        const uint64_t parts[] = { parent, function, (uint64_t) line };
-
-        return infp_hash64(parts, sizeof(parts), 0);
+        return (uint64_t) parent << 32 | function;
 }
 
 static int index_newer(struct merge *m)
@@ -57,7 +56,7 @@ static int index_newer(struct merge *m)
         for (uint32_t i = 1; i < f->n_nodes; i++) {
                 const struct infp_flame_node *n = &f->nodes[i];
 
-                if (infp_map_put(&m->children, child_key(n->parent, n->function, n->line), i) < 0)
+                if (infp_map_put(&m->children, child_key(n->parent, n->function), i) < 0)
                         return -ENOMEM;
         }
         return 0;
@@ -113,20 +112,23 @@ static int take_node(struct merge *m, uint32_t i, struct infp_err *err)
 {
         const struct infp_flame_node *n = &m->from->nodes[i];
         const uint32_t parent = m->node[n->parent], function = m->function[n->function];
-        const uint64_t key = child_key(parent, function, n->line);
+        const uint64_t key = child_key(parent, function);
         const uint64_t *known = infp_map_get(&m->children, key);
         struct infp_flame *to = m->to;
 
         if (known) {
                 m->node[i] = (uint32_t) *known;
+                to->nodes[*known].is_wait |= n->is_wait;
                 return 0;
         }
         INFP_TRY(make_room(&to->nodes, &m->cap_nodes, to->n_nodes, sizeof(*to->nodes), err));
         if (infp_map_put(&m->children, key, to->n_nodes) < 0)
                 return infp_profile_no_memory(err);
-        to->nodes[to->n_nodes] = (struct infp_flame_node){
-                .parent = parent, .function = function, .depth = n->depth, .is_inlined = n->is_inlined, .line = n->line
-        };
+        to->nodes[to->n_nodes] = (struct infp_flame_node){ .parent = parent,
+                                                           .function = function,
+                                                           .depth = n->depth,
+                                                           .is_inlined = n->is_inlined,
+                                                           .is_wait = n->is_wait };
         m->node[i] = to->n_nodes++;
         return 0;
 }

@@ -31,24 +31,6 @@ static int function_of(struct infp_flame_builder *b, uint64_t key, const struct 
         return 0;
 }
 
-static int place_of(struct infp_flame_builder *b, uint32_t function, int64_t line, uint32_t *ret, struct infp_err *err)
-{
-        const uint64_t parts[] = { function, (uint64_t) line };
-        const uint64_t key = infp_hash64(parts, sizeof(parts), 0);
-        const uint64_t *known = infp_map_get(&b->place_of_key, key);
-
-        if (known) {
-                *ret = (uint32_t) *known;
-                return 0;
-        }
-        INFP_TRY(infp_profile_room(&b->places, &b->cap_places, b->n_places, sizeof(*b->places), err));
-        if (infp_map_put(&b->place_of_key, key, b->n_places) < 0)
-                return infp_profile_no_memory(err);
-        b->places[b->n_places] = (struct infp_flame_place){ function, line };
-        *ret = b->n_places++;
-        return 0;
-}
-
 /* A function begins at the line of its symbol, else at the least line seen. */
 static void locate(struct infp_flame_builder *b, uint32_t function, const struct infp_profile_level *level)
 {
@@ -65,8 +47,8 @@ static void locate(struct infp_flame_builder *b, uint32_t function, const struct
         }
 }
 
-static int module_place(struct infp_flame_builder *b, const struct infp_profile_frame *frame, uint32_t *ret,
-                        struct infp_err *err)
+static int module_function(struct infp_flame_builder *b, const struct infp_profile_frame *frame, uint32_t *ret,
+                           struct infp_err *err)
 {
         const char *object = infp_profile_str(b->profile, frame->object);
         const struct infp_flame_function is = { .name = object ? infp_base_name(object) : "[unknown]",
@@ -74,36 +56,40 @@ static int module_place(struct infp_flame_builder *b, const struct infp_profile_
                                                 .kind = frame->kind,
                                                 .is_unnamed = !object };
         const uint64_t parts[] = { frame->object, frame->kind };
-        uint32_t function;
 
-        INFP_TRY(function_of(b, infp_hash64(parts, sizeof(parts), 1), &is, &function, err));
-        return place_of(b, function, 0, ret, err);
+        return function_of(b, infp_hash64(parts, sizeof(parts), 1), &is, ret, err);
 }
 
-static int level_place(struct infp_flame_builder *b, const struct infp_profile_frame *frame,
-                       const struct infp_profile_level *level, bool is_inlined, uint32_t *ret, struct infp_err *err)
+static int level_function(struct infp_flame_builder *b, const struct infp_profile_frame *frame,
+                          const struct infp_profile_level *level, bool is_inlined, uint32_t *ret, struct infp_err *err)
 {
         const char *object = infp_profile_str(b->profile, frame->object);
+        const bool is_line = b->options->by == INFP_FLAME_BY_LINE;
+        const int64_t line = is_line && level->line > 0 ? level->line : 0;
         const struct infp_flame_function is = { .name = infp_profile_str(b->profile, level->name),
                                                 .object = object ? infp_base_name(object) : NULL,
+                                                .file = is_line ? infp_profile_str(b->profile, level->file) : NULL,
+                                                .line = line,
                                                 .kind = frame->kind,
                                                 .is_unnamed = level->is_unnamed,
-                                                .is_inlined = true };
-        const uint64_t parts[] = { frame->object, level->name, frame->kind };
-        uint32_t function;
+                                                .is_inlined = true,
+                                                .is_line = is_line };
+        const uint64_t parts[] = { frame->object, level->name, frame->kind, is_line ? level->file : 0,
+                                   (uint64_t) line };
 
-        INFP_TRY(function_of(b, infp_hash64(parts, sizeof(parts), 2), &is, &function, err));
-        b->flame->functions[function].is_inlined &= is_inlined;
-        locate(b, function, level);
-        return place_of(b, function, b->options->by == INFP_FLAME_BY_LINE ? level->line : 0, ret, err);
+        INFP_TRY(function_of(b, infp_hash64(parts, sizeof(parts), 2), &is, ret, err));
+        b->flame->functions[*ret].is_inlined &= is_inlined;
+        if (!is_line)
+                locate(b, *ret, level);
+        return 0;
 }
 
 int infp_flame_name_levels(struct infp_flame_builder *b, struct infp_err *err)
 {
         const struct infp_profile *s = b->profile;
 
-        b->level_places = calloc((size_t) s->n_levels + 1, sizeof(*b->level_places));
-        if (!b->level_places)
+        b->level_functions = calloc((size_t) s->n_levels + 1, sizeof(*b->level_functions));
+        if (!b->level_functions)
                 return infp_profile_no_memory(err);
         for (uint32_t i = 0; i < s->n_frames; i++) {
                 const struct infp_profile_frame *frame = &s->frames[i];
@@ -112,35 +98,35 @@ int infp_flame_name_levels(struct infp_flame_builder *b, struct infp_err *err)
                         const uint32_t at = frame->first_level + level;
 
                         if (b->options->by == INFP_FLAME_BY_MODULE)
-                                INFP_TRY(module_place(b, frame, &b->level_places[at], err));
+                                INFP_TRY(module_function(b, frame, &b->level_functions[at], err));
                         else
-                                INFP_TRY(level_place(b, frame, &s->levels[at], level > 0, &b->level_places[at], err));
+                                INFP_TRY(level_function(b, frame, &s->levels[at], level > 0, &b->level_functions[at],
+                                                        err));
                 }
         }
         return 0;
 }
 
-int infp_flame_group(struct infp_flame_builder *b, const char *name, uint32_t *ret_place, struct infp_err *err)
+int infp_flame_group(struct infp_flame_builder *b, const char *name, uint32_t *ret, struct infp_err *err)
 {
         struct infp_flame_function is = { .kind = INFP_FRAME_UNKNOWN, .is_group = true };
-        uint32_t string, function;
+        uint32_t string;
         uint64_t parts[1];
 
         if (infp_strings_add(&b->profile->strings, name, strlen(name), &string) < 0)
                 return infp_profile_no_memory(err);
         is.name = infp_profile_str(b->profile, string);
         parts[0] = string;
-        INFP_TRY(function_of(b, infp_hash64(parts, sizeof(parts), 3), &is, &function, err));
-        return place_of(b, function, 0, ret_place, err);
+        return function_of(b, infp_hash64(parts, sizeof(parts), 3), &is, ret, err);
 }
 
-int infp_flame_group_of(struct infp_flame_builder *b, const struct infp_profile_sum *sum, uint32_t *ret_place,
+int infp_flame_group_of(struct infp_flame_builder *b, const struct infp_profile_sum *sum, uint32_t *ret,
                         struct infp_err *err)
 {
         const struct infp_profile *s = b->profile;
         char text[512];
 
-        *ret_place = INFP_PROFILE_NONE;
+        *ret = INFP_PROFILE_NONE;
         switch (b->options->by) {
         case INFP_FLAME_BY_PROCESS:
                 infp_profile_process_label(s, sum->process, !b->options->no_numbers, text, sizeof(text));
@@ -157,5 +143,5 @@ int infp_flame_group_of(struct infp_flame_builder *b, const struct infp_profile_
         default:
                 return 0;
         }
-        return infp_flame_group(b, text, ret_place, err);
+        return infp_flame_group(b, text, ret, err);
 }

@@ -11,24 +11,16 @@ struct infp_flame_memory {
         struct infp_flame_memory *other; /* of a difference: the older tree's */
 };
 
-/* What makes nodes below one parent different: a function, or a line of it. */
-struct infp_flame_place {
-        uint32_t function;
-        int64_t line;
-};
-
 struct infp_flame_builder {
         const struct infp_flame_options *options;
         struct infp_profile *profile;
         struct infp_flame *flame;
         uint32_t mode; /* string: the samples that are taken, unless has_all */
         bool has_all;
-        struct infp_map functions, place_of_key, children, known; /* known: (start, stack node) to node of the tree */
-        struct infp_flame_place *places;
-        uint32_t *node_places;  /* of each node of the tree */
-        uint32_t *level_places; /* of each level of the stacks */
+        struct infp_map functions, children, known; /* known: (start, stack node) to node of the tree */
+        uint32_t *level_functions;                  /* of each level of the stacks */
         bool *has_function_line;
-        uint32_t cap_nodes, cap_node_places, cap_functions, cap_lines, cap_places, n_places;
+        uint32_t cap_nodes, cap_functions, cap_lines;
         uint32_t *sum_nodes; /* of each sum: its node of the tree */
         uint32_t *path;      /* stack nodes, innermost first */
 };
@@ -38,11 +30,11 @@ static inline bool infp_flame_has(const struct infp_flame_builder *builder, cons
         return builder->has_all || sum->mode == builder->mode;
 }
 
-/* flame_functions.c: places of all levels; of groups, which are not functions. */
+/* flame_functions.c: functions of all levels; of groups, which are not functions. */
 int infp_flame_name_levels(struct infp_flame_builder *builder, struct infp_err *err);
-int infp_flame_group(struct infp_flame_builder *builder, const char *name, uint32_t *ret_place, struct infp_err *err);
+int infp_flame_group(struct infp_flame_builder *builder, const char *name, uint32_t *ret, struct infp_err *err);
 /* Of a process, thread, state or mode by options->by; none: INFP_PROFILE_NONE. */
-int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_profile_sum *sum, uint32_t *ret_place,
+int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_profile_sum *sum, uint32_t *ret,
                         struct infp_err *err);
 
 /* flame_folded.c: which sums are waits of threads that did little else (an array of n_sums, to free); counted in
@@ -50,7 +42,7 @@ int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_pr
 int infp_flame_fold(struct infp_flame_builder *builder, bool **ret, struct infp_err *err);
 
 /* flame_tree.c */
-int infp_flame_child(struct infp_flame_builder *builder, uint32_t parent, uint32_t place, bool is_inlined,
+int infp_flame_child(struct infp_flame_builder *builder, uint32_t parent, uint32_t function, bool is_inlined,
                      uint32_t *ret, struct infp_err *err);
 /* Sums up, orders siblings by name and numbers nodes so that each stands before its children and next to them; ret_new (of n_nodes
  * elements, may be NULL) says where each went. Then the functions' totals. */

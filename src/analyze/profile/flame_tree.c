@@ -8,10 +8,10 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
-int infp_flame_child(struct infp_flame_builder *b, uint32_t parent, uint32_t place, bool is_inlined, uint32_t *ret,
+int infp_flame_child(struct infp_flame_builder *b, uint32_t parent, uint32_t function, bool is_inlined, uint32_t *ret,
                      struct infp_err *err)
 {
-        const uint64_t key = (uint64_t) parent << 32 | place;
+        const uint64_t key = (uint64_t) parent << 32 | function;
         const uint64_t *known = infp_map_get(&b->children, key);
         struct infp_flame *f = b->flame;
 
@@ -24,13 +24,10 @@ int infp_flame_child(struct infp_flame_builder *b, uint32_t parent, uint32_t pla
                 return 0;
         }
         INFP_TRY(infp_profile_room(&f->nodes, &b->cap_nodes, f->n_nodes, sizeof(*f->nodes), err));
-        INFP_TRY(infp_profile_room(&b->node_places, &b->cap_node_places, f->n_nodes, sizeof(*b->node_places), err));
         if (infp_map_put(&b->children, key, f->n_nodes) < 0)
                 return infp_profile_no_memory(err);
-        b->node_places[f->n_nodes] = place;
         f->nodes[f->n_nodes] = (struct infp_flame_node){ .parent = parent,
-                                                         .function = b->places[place].function,
-                                                         .line = b->places[place].line,
+                                                         .function = function,
                                                          .depth = (uint16_t) (f->nodes[parent].depth + 1),
                                                          .is_inlined = is_inlined };
         *ret = f->n_nodes++;
@@ -83,12 +80,13 @@ static int by_name(const void *a, const void *b)
                 r = text_order(x->function->object, y->function->object);
         if (!r)
                 r = (int) x->function->kind - (int) y->function->kind;
+        if (!r)
+                r = (x->function->line > y->function->line) - (x->function->line < y->function->line);
         return r ? r : (x->number > y->number) - (x->number < y->number);
 }
 
 struct sibling {
         uint32_t parent, rank, node;
-        int64_t line;
 };
 
 static int by_parent(const void *a, const void *b)
@@ -99,8 +97,6 @@ static int by_parent(const void *a, const void *b)
                 return x->parent < y->parent ? -1 : 1;
         if (x->rank != y->rank)
                 return x->rank < y->rank ? -1 : 1;
-        if (x->line != y->line)
-                return x->line < y->line ? -1 : 1;
         return (x->node > y->node) - (x->node < y->node);
 }
 
@@ -128,7 +124,7 @@ static int link_siblings(struct infp_flame *f, const uint32_t *ranks)
         if (!list)
                 return -ENOMEM;
         for (uint32_t i = 1; i < f->n_nodes; i++)
-                list[i - 1] = (struct sibling){ f->nodes[i].parent, ranks[f->nodes[i].function], i, f->nodes[i].line };
+                list[i - 1] = (struct sibling){ f->nodes[i].parent, ranks[f->nodes[i].function], i };
         infp_sort(list, f->n_nodes - 1, sizeof(*list), by_parent);
         for (uint32_t i = 0; i < f->n_nodes; i++)
                 f->nodes[i].first_child = f->nodes[i].next_sibling = 0;

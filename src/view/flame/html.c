@@ -163,7 +163,7 @@ static void put_constants(struct infp_json *json)
                 { "unknown_class", INFP_FRAME_UNKNOWN }, { "guessed_class", INFP_FLAME_GUESSED },
                 { "kind", INFP_FLAME_PACK_KIND },        { "guessed", INFP_FLAME_PACK_GUESSED },
                 { "inlined", INFP_FLAME_PACK_INLINED },  { "unnamed", INFP_FLAME_PACK_UNNAMED },
-                { "group", INFP_FLAME_PACK_GROUP },
+                { "group", INFP_FLAME_PACK_GROUP },      { "kernel", INFP_FRAME_KERNEL },
         };
 
         infp_json_key(json, "constants");
@@ -193,6 +193,7 @@ static void put_facts(struct infp_json *json, const struct infp_flame *flame, co
         infp_json_member_u64(json, "buckets", flame->n_buckets);
         infp_json_member_bool(json, "has_weights", packing->has_weights);
         infp_json_member_bool(json, "has_lines", packing->has_lines);
+        infp_json_member_bool(json, "has_waits", packing->has_waits);
         infp_json_member_f64(json, "step", packing->step);
         infp_json_member_str(json, "theme", infp_flame_theme_name(look->theme));
         infp_json_member_f64(json, "min_width_percent", look->min_width_percent);

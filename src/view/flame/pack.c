@@ -161,9 +161,9 @@ static void put_nodes(struct pack *pack)
         if (pack->packing->has_weights)
                 for (uint32_t i = 0; i < flame->n_nodes; i++)
                         put_weight(pack, flame->nodes[order[i]].self_weight);
-        if (pack->packing->has_lines)
+        if (pack->packing->has_waits)
                 for (uint32_t i = 0; i < flame->n_nodes; i++)
-                        put(pack, flame->nodes[order[i]].line > 0 ? (uint64_t) flame->nodes[order[i]].line : 0);
+                        put(pack, flame->nodes[order[i]].is_wait);
         if (!flame->base)
                 return;
         for (uint32_t i = 0; i < flame->n_nodes; i++)
@@ -240,8 +240,10 @@ static void look_at(const struct infp_flame *flame, struct infp_flame_packing *r
         *ret = (struct infp_flame_packing){ .has_weights = weighs_differently(flame), .step = 1 };
         if (whole > 0)
                 ret->step = pow(10, floor(log10(whole * 1e-9)));
+        for (uint32_t i = 0; i < flame->n_functions; i++)
+                ret->has_lines |= flame->functions[i].is_line;
         for (uint32_t i = 0; i < flame->n_nodes; i++)
-                ret->has_lines |= flame->nodes[i].line > 0;
+                ret->has_waits |= flame->nodes[i].is_wait;
 }
 
 static void put_base64(struct infp_str *out, const unsigned char *bytes, size_t size)

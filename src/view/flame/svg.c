@@ -58,10 +58,8 @@ static void put_amount(struct infp_str *out, const struct picture *picture, uint
         }
 }
 
-static void put_where(struct infp_str *out, const struct infp_flame_function *function, int64_t node_line)
+static void put_where(struct infp_str *out, const struct infp_flame_function *function)
 {
-        const int64_t line = node_line > 0 ? node_line : function->line;
-
         infp_str_puts(out, "\n");
         if (function->object && *function->object) {
                 infp_markup_text(out, function->object, TITLE_BYTES, false);
@@ -76,8 +74,8 @@ static void put_where(struct infp_str *out, const struct infp_flame_function *fu
                 return;
         infp_str_puts(out, "\n");
         infp_markup_text(out, function->file, TITLE_BYTES, false);
-        if (line > 0)
-                infp_str_printf(out, ":%lld", (long long) line);
+        if (function->line > 0)
+                infp_str_printf(out, ":%lld", (long long) function->line);
 }
 
 static void put_title(struct infp_str *out, const struct picture *picture, uint32_t index)
@@ -89,7 +87,7 @@ static void put_title(struct infp_str *out, const struct picture *picture, uint3
         infp_str_puts(out, "<title>");
         if (index) {
                 infp_markup_text(out, flame->functions[node->function].name, TITLE_BYTES, false);
-                put_where(out, &flame->functions[node->function], node->line);
+                put_where(out, &flame->functions[node->function]);
         } else
                 infp_str_puts(out, "all");
         infp_str_puts(out, "\n");

@@ -384,6 +384,8 @@ static void put_names(struct infp_str *out, const struct infp_flame *f, const st
         } else {
                 infp_str_puts(out, "No frame was guessed. ");
         }
+        if (f->wait_samples)
+                infp_str_puts(out, "Waits count as self time of the innermost function outside the kernel. ");
         if (f->unnamed_samples) {
                 infp_str_puts(out, "Samples whose innermost function has no name: ");
                 put_share(out, (double) f->unnamed_samples, (double) f->samples);

@@ -53,13 +53,13 @@ static void put_frame(struct infp_str *out, const struct infp_flame *f, const st
         const struct infp_flame_function *function = &f->functions[node->function];
 
         put_name(out, function->name);
-        if (node->line) {
+        if (function->is_line && function->line) {
                 infp_str_puts(out, " (");
                 if (function->file) {
                         put_name(out, infp_base_name(function->file));
                         infp_str_putc(out, ':');
                 }
-                infp_str_i64(out, node->line);
+                infp_str_i64(out, function->line);
                 infp_str_putc(out, ')');
         }
         if (function->kind == INFP_FRAME_KERNEL)
