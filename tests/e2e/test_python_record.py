@@ -49,7 +49,7 @@ def g%d(seconds):
     end = time.process_time() + seconds
     while time.process_time() < end: pass
 """
-for i in range(8):
+for i in range(9):
     names = {"time": time}
     exec(compile(SOURCE % i, "/tmp/file%d.py" % i, "exec"), names)
     names[f"g{i}"](0.15)
@@ -210,12 +210,12 @@ def generated(tmp_path):
 
 
 def check_generated(found):
-    """Each function has its share, and its own file."""
-    shares = [sum(count for names, count in found.stacks if f"g{i}" in names) for i in range(8)]
+    """Each function has its share, and its own file; while the first one runs the interpreter is still being found."""
+    shares = [sum(count for names, count in found.stacks if f"g{i}" in names) for i in range(1, 9)]
     whole = sum(count for _, count in found.stacks)
     assert all(one > whole / 16 for one in shares), (shares, whole)
-    files = {names[0]: names[1] for names in found.python_frames() if names[0] in {f"g{i}" for i in range(8)}}
-    assert files == {f"g{i}": f"/tmp/file{i}.py" for i in range(8)}, files
+    files = {names[0]: names[1] for names in found.python_frames() if names[0] in {f"g{i}" for i in range(1, 9)}}
+    assert files == {f"g{i}": f"/tmp/file{i}.py" for i in range(1, 9)}, files
 
 
 @pytest.mark.parametrize("name", PYTHONS)
