@@ -48,6 +48,8 @@ enum infp_frame_kind infp_import_kind_of_object(struct infp_import_text object)
                 return INFP_FRAME_KERNEL;
         if (infp_import_is(object, "[vdso]"))
                 return INFP_FRAME_VDSO;
+        if (infp_import_is(object, INFP_PYTHON_OBJECT))
+                return INFP_FRAME_PYTHON;
         if (is_jit(object))
                 return INFP_FRAME_JIT;
         if (base.size && infp_is_cxx_runtime(base.data, base.size))

@@ -156,6 +156,7 @@ static void test_objects(void **state)
                 { "[nf_tables]", INFP_FRAME_KERNEL },
                 { "[vdso]", INFP_FRAME_VDSO },
                 { "[heap]", INFP_FRAME_NATIVE },
+                { "[python]", INFP_FRAME_PYTHON },
                 { "/tmp/perf-12.map", INFP_FRAME_JIT },
                 { "/usr/lib/libstdc++.so.6", INFP_FRAME_CXX_RUNTIME },
                 { "/usr/bin/python3", INFP_FRAME_NATIVE },

@@ -48,7 +48,7 @@ const char *infp_python_names_text(struct infp_python_names *names, const char *
         return own;
 }
 
-static const struct infp_python_name rest = { .function = more, .file = "[python]" };
+static const struct infp_python_name rest = { .function = more, .file = INFP_PYTHON_OBJECT };
 
 static uint64_t id_of(const struct infp_python_name *name)
 {
@@ -88,7 +88,7 @@ uint64_t infp_python_names_add(struct infp_python_names *names, const struct inf
 
 uint64_t infp_python_names_add_unnamed(struct infp_python_names *names, uint64_t process, uint64_t address)
 {
-        const struct infp_python_name name = { .file = "[python]", .address = address };
+        const struct infp_python_name name = { .file = INFP_PYTHON_OBJECT, .address = address };
 
         return add(names, infp_frame_id(INFP_FRAME_PYTHON, &process, sizeof(process), address, false), &name);
 }
