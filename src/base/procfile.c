@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,4 +312,13 @@ bool infp_proc_number(int dir_fd, const char *path, const char *name, int index,
                 return index >= 0 && index < n && infp_span_u64(words[index + 1], ret) == 0;
         }
         return false;
+}
+
+int32_t infp_proc_own_number(int dir_fd, const char *proc, int32_t pid, int32_t tid)
+{
+        char path[64];
+        uint64_t number;
+
+        snprintf(path, sizeof(path), "%s%" PRId32 "/task/%" PRId32 "/status", proc, pid, tid);
+        return infp_proc_number(dir_fd, path, "NSpid:", INFP_PROC_LAST, &number) ? (int32_t) number : tid;
 }

@@ -63,3 +63,7 @@ int32_t infp_proc_thread(int dir_fd, const char *proc, int32_t pid);
  * ("NSpid:"). False when the file has no such line. dir_fd, path: as infp_read_at. */
 enum { INFP_PROC_LAST = -1 };
 bool infp_proc_number(int dir_fd, const char *path, const char *name, int index, uint64_t *ret);
+
+/* The number of a thread (of a process: tid is pid) in its own pid namespace, by which itself and its files' names call it; tid where that
+ * is not told. dir_fd, proc: as infp_proc_thread. */
+int32_t infp_proc_own_number(int dir_fd, const char *proc, int32_t pid, int32_t tid);

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from namespaces import unshare
 from program import run
 from pythons import PYTHONS
 from refuse import BPF, PERF_EVENT_OPEN, refused
@@ -138,6 +139,38 @@ def test_threads(sample, tmp_path):
             seconds[row["tid"]] += row["weight"]
     assert sum(0.6 < one < 1.0 for one in seconds.values()) == 3, seconds
     assert sum(count for names, count in found.stacks if "work" in names) > 0.8 * sum(count for _, count in found.stacks)
+    found.check_merged()
+
+
+@needs_root
+@pytest.mark.parametrize("proc", ["of its own", "ours"])
+def test_threads_of_a_container(sample, tmp_path, proc):
+    """A process writes the numbers of its own pid namespace; rows have ours, of all its threads."""
+    program, words = tmp_path / "threads.py", PYTHONS[ONE][0]
+    program.write_text(f"""\
+import glob, os, threading, time
+def work():
+    end = time.thread_time() + 0.4
+    while time.thread_time() < end: pass
+threads = [threading.Thread(target=work) for _ in range(3)]
+for one in threads: one.start()
+outer = {{}}
+proc = {str(tmp_path / "proc")!r}
+for path in glob.glob(f"{{proc}}/{{os.readlink(f'{{proc}}/self')}}/task/*/status"):
+    with open(path) as file:
+        outer[int(next(line for line in file if line.startswith("NSpid:")).split()[-1])] = path.split("/")[-2]
+for one in threads: print(outer[one.native_id], flush=True)
+for one in threads: one.join()
+""")
+    (tmp_path / "proc").mkdir()
+    own = "mount -t proc proc /proc; " if proc == "of its own" else ""
+    found = sample([*unshare("--pid", "--fork", "--kill-child"), "sh", "-ec", f'mount --rbind /proc {tmp_path / "proc"}; {own}exec "$@"', "-", *words, program])
+    tids = set(map(int, found.done.stdout.split()))
+    seconds = collections.Counter()
+    for row in found.run.table("stack_samples"):
+        if row["mode"] == "cpu":
+            seconds[row["tid"]] += row["weight"]
+    assert len(tids) == 3 and min(tids) > 10 and all(0.2 < seconds[tid] < 0.6 for tid in tids), (tids, seconds)
     found.check_merged()
 
 

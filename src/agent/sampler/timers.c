@@ -145,23 +145,47 @@ static bool meet(int32_t tid, bool *ret_is_new)
         return true;
 }
 
+static int32_t number_of(const char *text)
+{
+        int32_t number = 0;
+
+        for (; *text >= '0' && *text <= '9'; text++)
+                number = number * 10 + (*text - '0');
+        return number;
+}
+
+/* Whether /proc has the numbers of our pid namespace: who makes one does not always mount /proc again. */
+static bool is_proc_ours(void)
+{
+        char text[16] = "";
+
+        return syscall(SYS_readlink, "/proc/self", text, sizeof(text) - 1) > 0 && number_of(text) == getpid();
+}
+
+/* Without /proc: the calling thread, and those that are known and live. */
+static unsigned meet_known(bool *ret_is_new)
+{
+        for (unsigned i = 0; i < n_threads; i++)
+                if (syscall(SYS_tgkill, getpid(), threads[i].tid, 0) == 0)
+                        threads[i].seen = look;
+        return !meet((int32_t) syscall(SYS_gettid), ret_is_new);
+}
+
 /* Returns how many got no timer. */
 static unsigned meet_all(bool *ret_is_new)
 {
-        const int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const int fd = is_proc_ours() ? open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         unsigned skipped = 0;
         long n;
 
         if (fd < 0)
-                return !meet((int32_t) syscall(SYS_gettid), ret_is_new);
+                return meet_known(ret_is_new);
         while ((n = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0)
                 for (long at = 0; at < n;) {
                         const struct entry *entry = (const struct entry *) (void *) (entries + at);
-                        int32_t tid = 0;
+                        const int32_t tid = number_of(entry->name);
 
                         at += entry->size;
-                        for (const char *c = entry->name; *c >= '0' && *c <= '9'; c++)
-                                tid = tid * 10 + (*c - '0');
                         if (tid)
                                 skipped += !meet(tid, ret_is_new);
                 }

@@ -342,14 +342,14 @@ static void conclude(struct taking *t, struct infp_backtrace_thread *thread, str
 
 /* ---- threads that cannot be stopped ---- */
 
-/* A number of its status in /proc; `without` when the field is absent. */
-static int32_t status_of(const struct infp_backtraces *b, pid_t pid, pid_t tid, const char *name, int32_t without)
+/* The process that traces it; 0: none does. */
+static int32_t tracer_of(const struct infp_backtraces *b, pid_t pid, pid_t tid)
 {
         char path[64];
         uint64_t number;
 
         snprintf(path, sizeof(path), "proc/%d/task/%d/status", (int) pid, (int) tid);
-        return infp_proc_number(b->env.root_fd, path, name, INFP_PROC_LAST, &number) ? (int32_t) number : without;
+        return infp_proc_number(b->env.root_fd, path, "TracerPid:", INFP_PROC_LAST, &number) ? (int32_t) number : 0;
 }
 
 /* Its frames in the kernel, as root may see them: "[<0>] futex_wait+0x7a/0x120 [module]". */
@@ -387,7 +387,7 @@ static void explain(struct taking *t, struct infp_backtrace_thread *thread, stru
 
         switch (stopped->result) {
         case INFP_STOP_DENIED:
-                tracer = status_of(t->b, stopped->pid, stopped->tid, "TracerPid:", 0);
+                tracer = tracer_of(t->b, stopped->pid, stopped->tid);
                 if (tracer)
                         thread->why = infp_backtrace_printf(t->b,
                                                             "process %d traces it already (a debugger, strace): that "
@@ -457,7 +457,7 @@ static void take_running(struct taking *t)
 {
         for (unsigned i = 0; i < t->process->n_threads; i++) {
                 /* As its own pid namespace has it. */
-                const int32_t number = status_of(t->b, t->process->pid, t->tids[i], "NSpid:", t->tids[i]);
+                const int32_t number = infp_proc_own_number(t->b->env.root_fd, "proc/", t->process->pid, t->tids[i]);
 
                 t->walked.thread = NULL;
                 t->walked.n = 0;

@@ -15,6 +15,9 @@
 #include "base/fd.h"
 #include "base/human.h"
 #include "base/mem.h"
+#include "base/names.h"
+#include "base/number.h"
+#include "base/procfile.h"
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "ring/wire.h"
@@ -39,6 +42,8 @@ struct process {
         bool is_found;                      /* the finder has answered */
         struct infp_python *python;         /* NULL: not known */
         struct infp_map silent;             /* tid -> samples of perf since the last of its own */
+        struct infp_map tids;               /* as the process sees them -> as we do */
+        uint64_t listed_ns;                 /* in the turn of which they were read */
         struct infp_map frames;             /* code and line -> id of the named frame */
         uint64_t number, version;           /* of the tables that were offered; 0: none yet */
         bool is_stale;                      /* it has mapped something that its tables do not have */
@@ -58,7 +63,7 @@ struct infp_inside {
         int directory; /* of tables; -1: not opened yet */
         struct process *processes;
         unsigned n;
-        uint64_t last_cookie, begin_ns;
+        uint64_t last_cookie, begin_ns, pid_ns; /* pid_ns: our own */
         bool said_rate;
 
         pthread_mutex_t lock;
@@ -77,6 +82,7 @@ struct infp_inside {
 int infp_inside_new(const struct infp_inside_options *options, struct infp_inside **ret, struct infp_err *err)
 {
         struct infp_inside *inside = calloc(1, sizeof(*inside));
+        struct stat status;
         int r;
 
         if (!inside)
@@ -84,6 +90,8 @@ int infp_inside_new(const struct infp_inside_options *options, struct infp_insid
         inside->options = *options;
         inside->directory = -1;
         inside->begin_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        if (fstatat(options->env->root_fd, "proc/self/ns/pid", &status, 0) == 0)
+                inside->pid_ns = status.st_ino;
         pthread_mutex_init(&inside->lock, NULL);
         r = infp_python_finder_new(options->env->root_fd, options->wake_fd, &inside->finder);
         if (r < 0) {
@@ -106,6 +114,7 @@ static void process_done(struct process *process)
         ring_done(&process->own);
         infp_map_done(&process->frames);
         infp_map_done(&process->silent);
+        infp_map_done(&process->tids);
         infp_inside_weights_done(&process->weights);
         free(process->python);
 }
@@ -241,6 +250,47 @@ static bool is_silent(struct infp_inside *inside, struct process *process, int32
         return false;
 }
 
+/* The number of each thread of a process, by the one that it has in its own pid namespace. */
+static void list_numbers(const struct infp_inside *inside, struct process *process)
+{
+        const int root_fd = inside->options.env->root_fd;
+        struct infp_names names;
+        infp_autoclose int fd = -1;
+        const char *name;
+        char path[48];
+        uint64_t tid;
+
+        snprintf(path, sizeof(path), "proc/%d/task", (int) process->own.pid);
+        fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return;
+        infp_map_done(&process->tids);
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)) && process->tids.n < MOST_THREADS)
+                if (infp_parse_u64(name, strlen(name), &tid) == 0)
+                        infp_map_put(&process->tids,
+                                     (uint32_t) infp_proc_own_number(root_fd, "proc/", process->own.pid, (int32_t) tid),
+                                     tid);
+}
+
+/* Our number of a thread that its process calls `own`. 0: it was not there any more when it was looked for. */
+static int32_t number_of(struct infp_inside *inside, struct process *process, int32_t own)
+{
+        const uint64_t *at;
+
+        if (!process->own.pid || process->own.owner.pid_ns == inside->pid_ns)
+                return own;
+        if (own == process->own.owner.pid)
+                return process->own.pid;
+        at = infp_map_get(&process->tids, (uint32_t) own);
+        if (!at && inside->now_ns != process->listed_ns) {
+                process->listed_ns = inside->now_ns;
+                list_numbers(inside, process);
+                at = infp_map_get(&process->tids, (uint32_t) own);
+        }
+        return at ? (int32_t) *at : 0;
+}
+
 static void take_sample(void *context, const struct infp_ring_sample *sample)
 {
         struct infp_inside *inside = context;
@@ -257,7 +307,7 @@ static void take_sample(void *context, const struct infp_ring_sample *sample)
                                               : INFP_UNWIND_COMPLETE,
         };
         const uint64_t weight_ns = sample->periods * process->counts.period_ns;
-        const int32_t tid = process->own.pid && sample->tid == process->own.owner.pid ? process->own.pid : sample->tid;
+        const int32_t tid = number_of(inside, process, sample->tid);
 
         if (!infp_inside_weight_fits(&process->weights, tid, sample->t_ns, infp_clock_ns(CLOCK_MONOTONIC), weight_ns)) {
                 if (!process->n_broken++)

@@ -12,16 +12,6 @@
 #include "base/procfile.h"
 #include "symbols/debug_file.h"
 
-/* The process's number in its own namespace, which is the one in its files' names. */
-static int32_t own_number(int root_fd, int32_t pid)
-{
-        char path[64];
-        uint64_t number;
-
-        snprintf(path, sizeof(path), "/proc/%d/status", pid);
-        return infp_proc_number(root_fd, path, "NSpid:", INFP_PROC_LAST, &number) ? (int32_t) number : pid;
-}
-
 static int open_root(int root_fd, int32_t pid)
 {
         char path[64];
@@ -54,7 +44,7 @@ static int open_map(int root, int proc_root, int32_t pid, const char *path)
 
 void infp_jit_files_open(int root_fd, int32_t pid, const char *jitdump, struct infp_jit_files *files)
 {
-        const int32_t own = own_number(root_fd, pid);
+        const int32_t own = infp_proc_own_number(root_fd, "proc/", pid, pid);
         infp_autoclose int root = open_root(root_fd, pid);
         char path[64];
 

@@ -351,7 +351,8 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
         infp_row_begin(row, &infp_table_stack_samples, found->t_ns);
         if (found->process)
                 infp_row_id(row, INFP_STACK_SAMPLES_PROCESS, found->process);
-        infp_row_i64(row, INFP_STACK_SAMPLES_TID, found->tid);
+        if (found->tid)
+                infp_row_i64(row, INFP_STACK_SAMPLES_TID, found->tid);
         if (found->thread)
                 infp_row_id(row, INFP_STACK_SAMPLES_THREAD, found->thread);
         if (found->cpu >= 0)

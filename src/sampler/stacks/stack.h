@@ -54,7 +54,7 @@ struct infp_stack_found {
         uint64_t t_ns;
         uint64_t process, thread,
                 stack;         /* ids; stack 0: there is none (a kernel thread whose frames may not be seen) */
-        int32_t pid, tid, cpu; /* cpu -1: not told */
+        int32_t pid, tid, cpu; /* tid 0, cpu -1: not known */
         uint32_t depth; /* of the stack's innermost node, as in stacks.depth; what infp_stacks_extend counts on */
         enum infp_stack_mode mode;
         bool is_truncated; /* outer frames are missing */
@@ -89,7 +89,7 @@ struct infp_stack_taken {
         enum infp_unwind_end end;
         const struct infp_python_moment *python; /* NULL: its process runs no Python that is known */
 };
-/* A row of mode cpu. False: some address is in no mapping that is known. */
+/* A row of mode cpu. tid 0: not known. False: some address is in no mapping that is known. */
 bool infp_stacks_put_taken(struct infp_stacks *stacks, const struct infp_stack_taken *taken, int32_t pid, int32_t tid,
                            double weight);
 

@@ -32,11 +32,13 @@ bool infp_stacks_put_taken(struct infp_stacks *stacks, const struct infp_stack_t
         struct infp_unwound unwound = { .view.n_mappings = 0 };
         bool are_known = false;
 
-        infp_stacks_thread(stacks, pid, tid, &found);
+        infp_stacks_thread(stacks, pid, tid ? tid : pid, &found);
+        if (!tid)
+                found.tid = 0, found.thread = 0;
         found.t_ns = taken->t_ns;
         found.cpu = taken->cpu;
         found.mode = INFP_STACK_CPU;
-        thread = infp_processes_thread(&stacks->processes, pid, tid, taken->t_ns);
+        thread = infp_processes_thread(&stacks->processes, pid, tid ? tid : pid, taken->t_ns);
         if (thread && thread->owner) {
                 unwound.space = thread->owner->space;
                 if (infp_space_view(unwound.space, stacks->objects, &stacks->last_space_id, &unwound.view) == 0)
