@@ -5,7 +5,7 @@
 
 #include "analyze/profile/flame.h"
 #include "analyze/profile/sampling.h"
-#include "analyze/profile/strings.h"
+#include "base/strings.h"
 
 enum infp_busy_kind {
         INFP_BUSY_OPENMP, /* barriers of OpenMP runtimes, which do nothing else for long */

@@ -58,10 +58,7 @@ static struct world *world_new(void)
 static void world_free(struct world *w)
 {
         infp_backtrace_python_done(&w->python);
-        for (size_t i = 0; i < w->b.texts.cap; i++)
-                if (w->b.texts.slots[i].key)
-                        free((void *) (uintptr_t) w->b.texts.slots[i].value);
-        infp_map_done(&w->b.texts);
+        infp_strings_done(&w->b.texts);
         free(w->fake);
         free(w);
 }

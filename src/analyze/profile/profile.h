@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyze/profile/strings.h"
 #include "base/err.h"
+#include "base/strings.h"
 #include "model/stack_tables.h"
 #include "store/run.h"
 

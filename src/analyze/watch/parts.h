@@ -1,9 +1,9 @@
 /* Inside analyze/watch. */
 #pragma once
 
-#include "analyze/profile/strings.h"
 #include "analyze/watch/watch.h"
 #include "base/map.h"
+#include "base/strings.h"
 #include "query/stream.h"
 
 #define WATCH_NONE UINT32_MAX

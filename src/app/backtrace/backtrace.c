@@ -19,23 +19,6 @@
 
 enum { MOST_PROCESSES = 4096 };
 
-const char *infp_backtrace_text(struct infp_backtraces *b, const char *text)
-{
-        const uint64_t key = text ? infp_hash64(text, strlen(text), 1) : 0, *known = infp_map_get(&b->texts, key);
-        char *copy;
-
-        if (!text)
-                return NULL;
-        if (known)
-                return (const char *) (uintptr_t) *known;
-        copy = strdup(text);
-        if (copy && infp_map_put(&b->texts, key, (uintptr_t) copy) < 0) {
-                free(copy);
-                return NULL;
-        }
-        return copy;
-}
-
 const char *infp_backtrace_printf(struct infp_backtraces *b, const char *format, ...)
 {
         infp_autofree char *text = NULL;
@@ -47,7 +30,7 @@ const char *infp_backtrace_printf(struct infp_backtraces *b, const char *format,
         va_end(ap);
         if (n < 0)
                 text = NULL;
-        return infp_backtrace_text(b, text);
+        return infp_strings_keep(&b->texts, text);
 }
 
 static double cpu_ms(void)
@@ -400,10 +383,7 @@ struct infp_backtraces *infp_backtraces_free(struct infp_backtraces *b)
         infp_stacks_free(b->stacks);
         infp_follow_done(&b->follow);
         infp_env_close(&b->env);
-        for (size_t i = 0; i < b->texts.cap; i++)
-                if (b->texts.slots[i].key)
-                        free((void *) (uintptr_t) b->texts.slots[i].value);
-        infp_map_done(&b->texts);
+        infp_strings_done(&b->texts);
         infp_map_done(&b->by_place);
         infp_map_done(&b->by_object);
         free(b);

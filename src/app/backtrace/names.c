@@ -30,8 +30,8 @@ static uint32_t object_of(struct infp_backtraces *b, const struct infp_stack_fra
         if (!INFP_MAKE_ROOM(b->objects, b->n_objects, b->cap_objects, 64))
                 return UINT32_MAX;
         object = &b->objects[b->n_objects];
-        *object = (struct infp_backtrace_object){ .path = infp_backtrace_text(b, frame->object),
-                                                  .build_id = infp_backtrace_text(b, id),
+        *object = (struct infp_backtrace_object){ .path = infp_strings_keep(&b->texts, frame->object),
+                                                  .build_id = infp_strings_keep(&b->texts, id),
                                                   .fd = -1 };
         if (!object->path || !object->build_id || infp_map_put(&b->by_object, key, b->n_objects) < 0)
                 return UINT32_MAX;
@@ -73,8 +73,8 @@ static void put_levels(struct infp_backtraces *b, struct infp_backtrace_place *p
                 return;
         place->levels = calloc(n, sizeof(*place->levels));
         for (unsigned i = 0; i < n && place->levels; i++) {
-                place->levels[i].func = infp_backtrace_text(b, levels[i].name);
-                place->levels[i].file = infp_backtrace_text(b, levels[i].file);
+                place->levels[i].func = infp_strings_keep(&b->texts, levels[i].name);
+                place->levels[i].file = infp_strings_keep(&b->texts, levels[i].file);
                 place->levels[i].lineno = levels[i].line;
                 place->n_levels++;
         }

@@ -50,7 +50,7 @@ struct infp_backtraces {
         struct infp_follow follow;
         struct infp_stacks *stacks;
         struct infp_backtrace shown;
-        struct infp_map texts; /* by hash: the one copy of each */
+        struct infp_strings texts;
         struct infp_backtrace_place *places;
         uint32_t n_places, cap_places;
         struct infp_map by_place;
@@ -62,7 +62,6 @@ struct infp_backtraces {
 };
 
 /* The one copy of a text, which stays until the end. NULL: no memory, or no text. */
-const char *infp_backtrace_text(struct infp_backtraces *b, const char *text);
 const char *infp_backtrace_printf(struct infp_backtraces *b, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 

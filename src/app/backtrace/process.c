@@ -520,7 +520,7 @@ static void open_python(struct taking *t, pid_t pid)
                                                            t->python.found.version >> 16 & 0xff,
                                                            t->python.found.version >> 8 & 0xff);
         else if (r != -ENOENT)
-                t->process->problem = infp_backtrace_text(t->b, err.text);
+                t->process->problem = infp_strings_keep(&t->b->texts, err.text);
 }
 
 /* What of its threads can be stopped and read. */
@@ -577,7 +577,7 @@ int infp_backtrace_process_take(struct infp_backtraces *b, pid_t pid, struct inf
                 return infp_fail(err, -ENOMEM, "no memory for the stacks of process %d", (int) pid);
         ret->pid = pid;
         ret->n_threads = n;
-        ret->command = command ? infp_backtrace_text(b, command) : NULL;
+        ret->command = command ? infp_strings_keep(&b->texts, command) : NULL;
         for (unsigned i = 0; i < n; i++) {
                 ret->threads[i].tid = tids[i];
                 meet(b, pid, &ret->threads[i]);

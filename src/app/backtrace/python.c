@@ -120,8 +120,8 @@ static bool keep_code(struct infp_backtrace_python *python, struct infp_backtrac
 {
         const size_t size = offsetof(struct infp_python_code, line_table) + python->scratch->line_table_size;
 
-        ret->func = infp_backtrace_text(python->b, python->scratch->function);
-        ret->file = infp_backtrace_text(python->b, python->scratch->file);
+        ret->func = infp_strings_keep(&python->b->texts, python->scratch->function);
+        ret->file = infp_strings_keep(&python->b->texts, python->scratch->file);
         ret->code = malloc(size);
         if (ret->code)
                 memcpy(ret->code, python->scratch, size);
@@ -173,8 +173,8 @@ static bool take_local(void *context, const char *name, const char *value)
         struct locals *locals = context;
 
         if (INFP_ONE_MORE(locals->all, locals->n))
-                locals->all[locals->n++] = (struct infp_backtrace_local){ infp_backtrace_text(locals->b, name),
-                                                                          infp_backtrace_text(locals->b, value) };
+                locals->all[locals->n++] = (struct infp_backtrace_local){ infp_strings_keep(&locals->b->texts, name),
+                                                                          infp_strings_keep(&locals->b->texts, value) };
         return infp_clock_ns(CLOCK_MONOTONIC) < locals->until_ns;
 }
 

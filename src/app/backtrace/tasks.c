@@ -68,7 +68,8 @@ static unsigned loop_of(struct reading *r, uint64_t address, int64_t interpreter
         loop = &ret->loops[ret->n_loops];
         *loop = (struct infp_backtrace_loop){ .address = address,
                                               .interpreter = interpreter,
-                                              .type = type ? infp_backtrace_text(r->a.python->b, type->name) : NULL };
+                                              .type = type ? infp_strings_keep(&r->a.python->b->texts, type->name)
+                                                           : NULL };
         find_loop_thread(r, loop);
         return ret->n_loops++;
 }
@@ -121,7 +122,7 @@ static const char *type_name(struct reading *r, uint64_t object)
 {
         const struct infp_python_object_type *type = infp_python_type_of(r->a.objects, object);
 
-        return type ? infp_backtrace_text(r->a.python->b, type->name) : NULL;
+        return type ? infp_strings_keep(&r->a.python->b->texts, type->name) : NULL;
 }
 
 static void judge(struct reading *r, struct infp_backtrace_task *ret)
@@ -193,7 +194,7 @@ static bool show_task(struct reading *r, const struct infp_python_asyncio *async
         };
         if (!is_read)
                 return false;
-        ret->name = r->task.name[0] ? infp_backtrace_text(r->a.python->b, r->task.name) : NULL;
+        ret->name = r->task.name[0] ? infp_strings_keep(&r->a.python->b->texts, r->task.name) : NULL;
         ret->state = state_of(r->task.state);
         ret->loop = loop_of(r, r->task.loop, interpreter);
         ret->waits_for = r->task.waiter ? type_name(r, r->task.waiter) : NULL;

@@ -9,43 +9,26 @@
 enum {
         MOST_LINES = 61440,
         MOST_NAMES = 65536,    /* the rest is for functions without lines */
-        MOST_BYTES = 16 << 20, /* of texts, with what keeping one takes */
-        TEXT_BYTES = 64,
+        MOST_BYTES = 16 << 20, /* of texts */
 };
 static const char more[] = "[more functions]";
 
-static void free_all(struct infp_map *map)
-{
-        for (size_t i = 0; i < map->cap; i++)
-                if (map->slots[i].key)
-                        free((void *) (uintptr_t) map->slots[i].value);
-        infp_map_done(map);
-}
-
 void infp_python_names_done(struct infp_python_names *names)
 {
-        free_all(&names->by_id);
-        free_all(&names->texts);
+        for (size_t i = 0; i < names->by_id.cap; i++)
+                if (names->by_id.slots[i].key)
+                        free((void *) (uintptr_t) names->by_id.slots[i].value);
+        infp_map_done(&names->by_id);
+        infp_strings_done(&names->texts);
 }
 
 const char *infp_python_names_text(struct infp_python_names *names, const char *text)
 {
-        const uint64_t key = infp_hash64(text, strlen(text), 0) | 1; /* 0 is kept apart by the map */
-        const uint64_t *at = infp_map_get(&names->texts, key);
-        const size_t bytes = strlen(text) + TEXT_BYTES;
-        char *own;
+        const char *kept;
 
-        if (at)
-                return (const char *) (uintptr_t) *at;
-        if (names->text_bytes + bytes > MOST_BYTES)
-                return more;
-        own = strdup(text);
-        if (own && infp_map_put(&names->texts, key, (uintptr_t) own) < 0) {
-                free(own);
-                own = NULL;
-        }
-        names->text_bytes += own ? bytes : 0;
-        return own;
+        names->texts.most_bytes = MOST_BYTES;
+        kept = infp_strings_keep(&names->texts, text);
+        return kept ? kept : more;
 }
 
 static const struct infp_python_name rest = { .function = more, .file = INFP_PYTHON_OBJECT };

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/map.h"
+#include "base/strings.h"
 
 struct infp_python_name {
         const char *function, *file; /* function NULL: it could not be read; then address has its code object */
@@ -14,13 +15,11 @@ struct infp_python_name {
 
 struct infp_python_names {
         struct infp_map by_id; /* to struct infp_python_name */
-        struct infp_map texts; /* by hash: each text once */
-        size_t text_bytes;
+        struct infp_strings texts;
 };
 
 void infp_python_names_done(struct infp_python_names *names);
-/* A text that stays. Where there are too many it is one whose frames are those that infp_python_names_add has no room for. NULL: no
- * memory. */
+/* A text that stays. Where there is no room it is one whose frames are those that infp_python_names_add has no room for. */
 const char *infp_python_names_text(struct infp_python_names *names, const char *text);
 /* The id of the frame, which is equal in all runs. The texts are those of infp_python_names_text. Where there are too many lines it is
  * that of its function, and then one for all that are left; 0: no memory. */

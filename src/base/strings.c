@@ -1,4 +1,4 @@
-#include "analyze/profile/strings.h"
+#include "base/strings.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,20 +16,24 @@ struct infp_strings_chunk {
         char text[];
 };
 
-static char *room(struct infp_strings *strings, size_t size)
+static int room(struct infp_strings *strings, size_t size, char **ret)
 {
         struct infp_strings_chunk *chunk = strings->chunks;
         const size_t cap = size > CHUNK ? size : CHUNK;
 
         if (!chunk || chunk->cap - chunk->size < size) {
+                if (strings->most_bytes && strings->bytes + sizeof(*chunk) + cap > strings->most_bytes)
+                        return -ENOSPC;
                 chunk = malloc(sizeof(*chunk) + cap);
                 if (!chunk)
-                        return NULL;
+                        return -ENOMEM;
                 *chunk = (struct infp_strings_chunk){ .next = strings->chunks, .cap = cap };
                 strings->chunks = chunk;
+                strings->bytes += sizeof(*chunk) + cap;
         }
         chunk->size += size;
-        return chunk->text + chunk->size - size;
+        *ret = chunk->text + chunk->size - size;
+        return 0;
 }
 
 static size_t cut(const char *text, size_t size)
@@ -50,12 +54,15 @@ static int put(struct infp_strings *strings, const char *text, size_t size, uint
 {
         const size_t kept = size > INFP_STRING_MOST ? cut(text, size) : size;
         char *copy;
+        int r;
 
         if (!INFP_MAKE_ROOM(strings->texts, strings->n + 1, strings->cap, 256))
                 return -ENOMEM;
         strings->texts[0] = NULL;
-        copy = room(strings, kept + (kept < size ? 3 : 0) + 1);
-        if (!copy || infp_map_put(&strings->by_hash, hash, strings->n + 1) < 0)
+        r = room(strings, kept + (kept < size ? 3 : 0) + 1, &copy);
+        if (r < 0)
+                return r;
+        if (infp_map_put(&strings->by_hash, hash, strings->n + 1) < 0)
                 return -ENOMEM;
         memcpy(copy, text, kept);
         memcpy(copy + kept, kept < size ? "..." : "", kept < size ? 4 : 1);
@@ -83,6 +90,15 @@ int infp_strings_add(struct infp_strings *strings, const char *text, size_t size
 const char *infp_strings_get(const struct infp_strings *strings, uint32_t number)
 {
         return number && number <= strings->n ? strings->texts[number] : NULL;
+}
+
+const char *infp_strings_keep(struct infp_strings *strings, const char *text)
+{
+        uint32_t number;
+
+        if (!text || !*text)
+                return text ? "" : NULL;
+        return infp_strings_add(strings, text, strlen(text), &number) < 0 ? NULL : infp_strings_get(strings, number);
 }
 
 void infp_strings_done(struct infp_strings *strings)
