@@ -225,9 +225,11 @@ static int read_gpus(struct infp_report *report, struct infp_run *run, const str
         return pass(report, table, r, err);
 }
 
-static int read_functions(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+static int read_functions(struct infp_report *report, struct infp_run *run, enum infp_profile_part part,
+                          struct infp_err *err)
 {
-        const int r = infp_report_functions_read(run, report->range.t0, report->range.t1, &report->functions, err);
+        const int r =
+                infp_report_functions_read(run, report->range.t0, report->range.t1, part, &report->functions, err);
 
         return pass(report, infp_table_stack_samples.name, r, err);
 }
@@ -309,7 +311,8 @@ static int read_output(struct infp_report *report, struct infp_run *run, const s
         return infp_scan_rows(run, "output", output_columns, &whole, take_output, report, err);
 }
 
-static int read_tables(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+static int read_tables(struct infp_report *report, struct infp_run *run, enum infp_profile_part part,
+                       struct infp_err *err)
 {
         infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
         const struct infp_scan_options options = { .t0 = report->range.t0,
@@ -325,7 +328,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(read_energy(report, run, &options, err));
         INFP_TRY(read_containers(report, run, &options, err));
         INFP_TRY(read_gpus(report, run, &options, err));
-        INFP_TRY(read_functions(report, run, err));
+        INFP_TRY(read_functions(report, run, part, err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
         INFP_TRY(read_spans(report, run, &options, err));
@@ -547,7 +550,7 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
         *ret = (struct infp_report){ .run = run, .lists_labels = options->labels };
         r = find_times(ret, run, options, err);
         if (r >= 0)
-                r = read_tables(ret, run, err);
+                r = read_tables(ret, run, options->part, err);
         if (r >= 0)
                 r = fail_if_empty(ret, err);
         if (r < 0) {

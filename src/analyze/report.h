@@ -84,7 +84,8 @@ struct infp_report {
 struct infp_report_options {
         const char *from, *to; /* as infp_range_find */
         uint64_t skip_ns;
-        bool labels; /* list them */
+        bool labels;                 /* list them */
+        enum infp_profile_part part; /* of the stacks of functions and lines */
 };
 
 /* The run is borrowed until done. */

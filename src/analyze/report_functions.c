@@ -155,57 +155,98 @@ static int find_thread(const struct infp_profile *profile, struct infp_busy *bus
 
 void infp_report_functions_done(struct infp_report_functions *functions)
 {
-        for (unsigned i = 0; i < functions->n; i++)
+        for (unsigned i = 0; i < functions->n; i++) {
                 infp_flame_done(&functions->flames[i]);
+                infp_flame_done(&functions->lines[i]);
+        }
         infp_strings_done(&functions->strings);
         functions->n = 0;
 }
 
-/* No samples of that mode: the flame is left out. */
-static int add_flame(struct infp_profile *profile, const char *mode, struct infp_report_functions *ret,
-                     struct infp_err *err)
+static int find_busy(struct infp_profile *profile, struct infp_busy *busy, struct infp_err *err)
 {
-        static const struct infp_flame_options options = { .fold_waiting = true };
-        struct infp_flame *flame = &ret->flames[ret->n];
+        static const struct infp_flame_options options = { 0 };
+        struct infp_flame flame;
+        int r;
 
-        INFP_TRY(infp_flame_make(profile, mode, &options, flame, err));
-        if (!flame->all_samples) {
-                infp_flame_done(flame);
-                return 0;
-        }
-        ret->n++;
-        if (!strcmp(mode, "cpu") && find_waited(flame, &ret->busy) < 0)
-                return infp_fail(err, -ENOMEM, "no memory for the functions of the run");
-        free(flame->nodes);
-        flame->nodes = NULL;
-        flame->n_nodes = 0;
+        INFP_TRY(infp_flame_make(profile, "cpu", &options, &flame, err));
+        r = find_waited(&flame, busy);
+        infp_flame_done(&flame);
+        if (r >= 0)
+                r = find_thread(profile, busy);
+        return r < 0 ? infp_fail(err, -ENOMEM, "no memory for the busy threads of the run") : 0;
+}
+
+static int make_flame(struct infp_profile *profile, const char *mode, enum infp_flame_by by, uint64_t all_samples,
+                      struct infp_flame *ret, struct infp_err *err)
+{
+        const struct infp_flame_options options = { .fold_waiting = true, .by = by };
+
+        INFP_TRY(infp_flame_make(profile, mode, &options, ret, err));
+        ret->all_samples = all_samples;
+        free(ret->nodes);
+        ret->nodes = NULL;
+        ret->n_nodes = 0;
         return 0;
+}
+
+struct count {
+        const char *mode; /* NULL: it has no name */
+        uint64_t samples;
+};
+
+/* Modes that have samples, of whole stacks: those of clocks, else the only one. Returns how many. */
+static unsigned find_modes(const struct infp_profile *profile, struct count *ret)
+{
+        static const char *const modes[] = { "cpu", "wall", "off-cpu" };
+        bool is_one = profile->n_sums > 0;
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < INFP_COUNT(modes); i++) {
+                ret[n] = (struct count){ modes[i], 0 };
+                for (uint32_t k = 0; k < profile->n_sums; k++) {
+                        const char *mode = infp_profile_str(profile, profile->sums[k].mode);
+
+                        ret[n].samples += mode && !strcmp(mode, modes[i]) ? profile->sums[k].samples : 0;
+                }
+                n += ret[n].samples > 0;
+        }
+        for (uint32_t i = 1; i < profile->n_sums; i++)
+                is_one &= profile->sums[i].mode == profile->sums[0].mode;
+        if (!n && is_one)
+                ret[n++] = (struct count){ profile->mode, profile->samples };
+        return n;
 }
 
 static int add_flames(struct infp_profile *profile, struct infp_report_functions *ret, struct infp_err *err)
 {
-        static const char *const modes[] = { "cpu", "wall", "off-cpu" };
-        bool is_one = true;
+        struct count counts[INFP_REPORT_FUNCTIONS_MODES];
+        const unsigned n = find_modes(profile, counts);
 
-        for (unsigned i = 0; i < INFP_COUNT(modes); i++)
-                INFP_TRY(add_flame(profile, modes[i], ret, err));
-        for (uint32_t i = 1; i < profile->n_sums; i++)
-                is_one &= profile->sums[i].mode == profile->sums[0].mode;
-        if (ret->n)
-                return find_thread(profile, &ret->busy) < 0
-                               ? infp_fail(err, -ENOMEM, "no memory for the threads of the run")
-                               : 0;
-        return is_one ? add_flame(profile, profile->mode, ret, err) : 0;
+        INFP_TRY(find_busy(profile, &ret->busy, err));
+        INFP_TRY(infp_profile_take_part(profile, ret->part, err));
+        for (; ret->n < n; ret->n++) {
+                const struct count *count = &counts[ret->n];
+                int r;
+
+                INFP_TRY(make_flame(profile, count->mode, INFP_FLAME_BY_NOTHING, count->samples, &ret->flames[ret->n],
+                                    err));
+                r = make_flame(profile, count->mode, INFP_FLAME_BY_LINE, count->samples, &ret->lines[ret->n], err);
+                if (r < 0)
+                        infp_flame_done(&ret->flames[ret->n]);
+                INFP_TRY(r);
+        }
+        return 0;
 }
 
-int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_report_functions *ret,
-                               struct infp_err *err)
+int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, enum infp_profile_part part,
+                               struct infp_report_functions *ret, struct infp_err *err)
 {
         infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
         const struct infp_profile_options options = { .t0 = t0, .t1 = t1, .all_modes = true };
         int r;
 
-        *ret = (struct infp_report_functions){ .n = 0 };
+        *ret = (struct infp_report_functions){ .part = part };
         INFP_TRY(infp_sampling_read(run, t0, t1, &ret->sampling, err));
         r = infp_profile_read(run, &options, &profile, err);
         if (r == -ENODATA || r == -EINVAL) /* none; several modes of an import: `flamegraph --mode` takes one */

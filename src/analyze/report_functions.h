@@ -27,16 +27,18 @@ struct infp_busy {
 enum { INFP_REPORT_FUNCTIONS_MODES = 4 };
 
 struct infp_report_functions {
-        struct infp_flame flames[INFP_REPORT_FUNCTIONS_MODES]; /* a mode each, without nodes */
+        /* A mode each, without nodes; the same by line of source. */
+        struct infp_flame flames[INFP_REPORT_FUNCTIONS_MODES], lines[INFP_REPORT_FUNCTIONS_MODES];
         unsigned n;
+        enum infp_profile_part part; /* of the stacks, in both */
         struct infp_sampling sampling;
-        struct infp_busy busy;       /* of mode cpu; none: seconds 0 */
+        struct infp_busy busy;       /* of mode cpu, of whole stacks; none: seconds 0 */
         struct infp_strings strings; /* of the flames */
 };
 
 /* Modes cpu, wall and off-cpu; of an imported profile its only mode. n is 0 without stacks. */
-int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_report_functions *ret,
-                               struct infp_err *err);
+int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, enum infp_profile_part part,
+                               struct infp_report_functions *ret, struct infp_err *err);
 void infp_report_functions_done(struct infp_report_functions *functions);
 double infp_busy_waited_s(const struct infp_busy *busy); /* of all kinds */
 const char *infp_busy_name(enum infp_busy_kind kind);    /* "barriers of OpenMP" */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyze/profile/part_rows.h"
 #include "analyze/range.h"
 #include "app/export_page.h"
 #include "app/open_run.h"
@@ -24,6 +25,7 @@ static const struct infp_option options[] = {
         { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
           false },
         INFP_RANGE_OPTIONS,
+        INFP_PART_OPTIONS,
         { 0, "no-names", NULL, "keep ids as they are; do not add the columns that they refer to", false },
         { 0 },
 };
@@ -31,16 +33,20 @@ static const struct infp_option options[] = {
 struct request {
         const char *table, *format, *path, *from, *to;
         bool names, is_csv_safe;
+        enum infp_profile_part part;
 };
 
-/* Rows of a table or of the time series. */
+/* Rows of a table, of one of stacks with a part of the frames, or of the time series. */
 struct rows {
         struct infp_scan *scan;
+        struct infp_part_rows *part;
         struct infp_series *series;
 };
 
 static const struct infp_table *rows_table(const struct rows *rows)
 {
+        if (rows->part)
+                return infp_part_rows_table(rows->part);
         return rows->scan ? infp_scan_table(rows->scan) : infp_series_table(rows->series);
 }
 
@@ -48,6 +54,8 @@ static int rows_next(void *context, struct infp_batch *ret, struct infp_err *err
 {
         struct rows *rows = context;
 
+        if (rows->part)
+                return infp_part_rows_next(rows->part, ret, err);
         return rows->scan ? infp_scan_next(rows->scan, ret, err) : infp_series_next(rows->series, ret, err);
 }
 
@@ -88,6 +96,8 @@ static int open_rows(struct infp_run *run, const struct request *request, const 
                                  request->table);
         if (strcmp(request->table, INFP_SERIES_NAME) == 0)
                 return infp_series_open(run, range->t0, range->t1, &ret->series, err);
+        if (request->part != INFP_PROFILE_WHOLE)
+                return infp_part_rows_open(run, request->table, request->part, &wanted, &ret->part, err);
         return infp_scan_open(run, request->table, &wanted, &ret->scan, err);
 }
 
@@ -101,6 +111,7 @@ static int export_rows(struct infp_run *run, const struct request *request, cons
                 r = strcmp(request->format, "parquet") == 0 ? write_parquet(&rows, request->path, err)
                                                             : write_rows(&rows, request, err);
         infp_scan_close(rows.scan);
+        infp_part_rows_close(rows.part);
         infp_series_close(rows.series);
         return r;
 }
@@ -157,6 +168,15 @@ static int run(const struct infp_arguments *arguments)
         request.table = arguments->n_rest                     ? arguments->rest[0]
                         : strcmp(request.format, "prom") == 0 ? NULL
                                                               : INFP_SERIES_NAME;
+        if (infp_take_part(arguments, "export", &request.part))
+                return INFP_EXIT_USAGE;
+        if (request.part != INFP_PROFILE_WHOLE && (!request.table || !infp_part_rows_knows(request.table))) {
+                infp_say("export: --python-only and --native-only are for stack_samples, stacks, frames and symbols, "
+                         "not "
+                         "for %s; `infprof flamegraph` has them for profiles",
+                         request.table ? request.table : "a page");
+                return INFP_EXIT_USAGE;
+        }
         return export(infp_argument(arguments, "run"), &request, &err) < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 
@@ -175,6 +195,7 @@ const struct infp_command infp_command_export = {
                 "  infprof export > series.csv\n"
                 "  infprof export processes -f json --from -5m\n"
                 "  infprof export disk_device -o disks.parquet\n"
+                "  infprof export stack_samples --python-only -o python.csv\n"
                 "  infprof export -f prom",
         .run = run,
 };

@@ -36,8 +36,7 @@ static const struct infp_option options[] = {
         { 0, "pid", "PID", "only this process", false },
         { 0, "filter", "REGEX", "only stacks with a function that matches (POSIX extended)", false },
         INFP_RANGE_OPTIONS,
-        { 0, "python-only", NULL, "only Python functions: the time of native ones is their callers' own", false },
-        { 0, "native-only", NULL, "all functions but Python's", false },
+        INFP_PART_OPTIONS,
         { 0, "no-inlined", NULL, "merge inlined functions into the function that was compiled", false },
         { 0, "min-width-percent", "P", "hide frames below this share at first (pictures)", false },
         { 0, "colors", "THEME", "kind, heat (by self time), hot, cold, rainbow or monochrome (default: kind)", false },
@@ -190,12 +189,9 @@ static int check(const struct infp_arguments *arguments, struct infp_flame_reque
                            .reverse = infp_argument_given(arguments, "reverse"),
                            .no_inlined = infp_argument_given(arguments, "no-inlined") },
         };
-        if (infp_argument_given(arguments, "python-only") && infp_argument_given(arguments, "native-only"))
-                return usage("%s", "--python-only or --native-only, not both");
-        if (infp_argument_given(arguments, "python-only"))
-                ret->flame.part = INFP_PROFILE_PYTHON;
-        if (infp_argument_given(arguments, "native-only"))
-                ret->flame.part = INFP_PROFILE_NATIVE;
+        r = infp_take_part(arguments, "flamegraph", &ret->flame.part);
+        if (r)
+                return r;
         if (arguments->n_rest)
                 return usage("it takes no operand '%s'; a run is given by -r", arguments->rest[0]);
         if (pid && (infp_parse_u64(pid, strlen(pid), &number) < 0 || !number || number > INT32_MAX))

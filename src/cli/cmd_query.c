@@ -303,6 +303,8 @@ const struct infp_command infp_command_query = {
                 "      OVER w, vNetworkBytesRecvd) / ((t_ns - lag(t_ns) OVER w) / 1e9) AS rate\n"
                 "      FROM net WINDOW w AS (ORDER BY t_ns)\"\n"
                 "  infprof query -f csv -o cpu.csv 'SELECT * FROM cpu'\n"
+                "  infprof query \"SELECT fKind, file, line, sum(weight) AS s FROM samples_named WHERE mode = 'cpu'\n"
+                "      GROUP BY ALL ORDER BY s DESC LIMIT 10\"\n"
                 "  infprof query --pid 4711 'SELECT name, count(*), avg(duration_ns) / 1e6 AS ms FROM spans GROUP BY "
                 "name'\n"
                 "  infprof query 'SELECT table_name, column_name, unit, help FROM columns'",

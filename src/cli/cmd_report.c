@@ -21,6 +21,7 @@ static const struct infp_option options[] = {
         { 0, "skip", "TIME", "skip the beginning, such as 60s of warm-up", false },
         { 0, "labels", NULL,
           "report between each two neighbouring labels (marks, and measure_label lines of a captured output)", false },
+        INFP_PART_OPTIONS,
         { 0, "full", NULL, "every section, not only the main points", false },
         { 'a', "all", NULL, "every section, with every metric: details of the machine, what did not change", false },
         { 0, "json", NULL, "one JSON object", false },
@@ -130,6 +131,13 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
         *ret = (struct infp_report_options){ .from = infp_argument(arguments, "from"),
                                              .to = infp_argument(arguments, "to"),
                                              .labels = infp_argument_given(arguments, "labels") };
+        if (infp_take_part(arguments, "report", &ret->part))
+                return INFP_EXIT_USAGE;
+        if (ret->part != INFP_PROFILE_WHOLE && infp_argument_given(arguments, "csv")) {
+                infp_say("report: --python-only and --native-only are for functions and lines, which --csv does not "
+                         "list");
+                return INFP_EXIT_USAGE;
+        }
         for (int i = 0; i < arguments->n_rest; i++) {
                 if (!is_section(arguments->rest[i]))
                         return INFP_EXIT_USAGE;
@@ -196,6 +204,7 @@ const struct infp_command infp_command_report = {
                 "examples:\n"
                 "  infprof report                              the main points of the newest run\n"
                 "  infprof report functions absent             two sections in full\n"
+                "  infprof report lines --python-only          the lines of Python that took the time\n"
                 "  infprof report --full                       all sections\n"
                 "  infprof report -r 0198f3 --skip 60s         without its first minute\n"
                 "  infprof report --from warm --to done        between two marks (infprof mark warm)\n"

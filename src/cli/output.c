@@ -203,3 +203,16 @@ void infp_output_done(struct infp_output *output)
         infp_out_done(&output->out);
         *output = INFP_OUTPUT_INIT;
 }
+
+int infp_take_part(const struct infp_arguments *arguments, const char *verb, enum infp_profile_part *ret)
+{
+        const bool is_python = infp_argument_given(arguments, "python-only"),
+                   is_native = infp_argument_given(arguments, "native-only");
+
+        if (is_python && is_native) {
+                infp_say("%s: --python-only or --native-only, not both", verb);
+                return INFP_EXIT_USAGE;
+        }
+        *ret = is_python ? INFP_PROFILE_PYTHON : is_native ? INFP_PROFILE_NATIVE : INFP_PROFILE_WHOLE;
+        return INFP_EXIT_OK;
+}

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "analyze/profile/profile.h"
 #include "base/json/json.h"
 #include "base/new_file.h"
 #include "cli/command.h"
@@ -46,6 +47,12 @@ struct infp_output {
           false },                                                                                           \
         {                                                                                                    \
                 0, "to", "WHEN", "end there", false                                                          \
+        }
+/* Of verbs that show stacks; infp_take_part reads them. */
+#define INFP_PART_OPTIONS                                                                                          \
+        { 0, "python-only", NULL, "only Python functions: the time of native ones is their callers' own", false }, \
+        {                                                                                                          \
+                0, "native-only", NULL, "all functions but Python's", false                                        \
         }
 /* Of verbs that list rows. */
 #define INFP_LISTING_OPTIONS(otherwise)                                                                         \
@@ -92,3 +99,6 @@ int infp_output_object(const char *path, void (*put)(struct infp_json *json, con
                        struct infp_err *err);
 /* After end, or after a failure, which leaves no file. */
 void infp_output_done(struct infp_output *output);
+
+/* Which frames INFP_PART_OPTIONS leave. INFP_EXIT_OK, or INFP_EXIT_USAGE when both are given, which it says. */
+int infp_take_part(const struct infp_arguments *arguments, const char *verb, enum infp_profile_part *ret);

@@ -1,6 +1,7 @@
 /* Runs with known stacks, on disk, for tests that drive the binary (tests/e2e) and for benches.
  *
  *   stack_tool DIR               the run of stack_rows.h
+ *   stack_tool DIR python        Python and native frames, and a wait (put_python)
  *   stack_tool DIR hostile       names that break formats, circles, missing parents, frames, stacks, threads; a stack 5,000 deep
  *   stack_tool DIR SAMPLES NODES as many samples (1 ms apart, 10 ms each) over a tree of so many nodes, 40 deep */
 #include <stdio.h>
@@ -57,6 +58,42 @@ static void put_large(struct sample_run *s, unsigned samples, unsigned nodes)
         free(depths);
 }
 
+/* Of mode cpu: main 1, main;serve 2, main;serve;matmul 3, main;serve;matmul;hook 4; of off-cpu: main;serve;matmul;schedule 5. serve
+ * and hook are Python's, schedule the kernel's; matmul has no line. */
+static void put_python(struct sample_run *s)
+{
+        static const struct {
+                const char *name, *file;
+                enum infp_frame_kind kind;
+                int line;
+        } calls[] = { { "main", "/src/main.c", INFP_FRAME_NATIVE, 10 },
+                      { "serve", "/srv/serve.py", INFP_FRAME_PYTHON, 20 },
+                      { "matmul", NULL, INFP_FRAME_NATIVE, 0 },
+                      { "hook", "/srv/serve.py", INFP_FRAME_PYTHON, 31 } };
+        const uint64_t schedule = put_frame(s, INFP_FRAME_KERNEL, "[kernel]", 0x900, false);
+        struct stack_sample is = { .t_ns = 2 * S, .tid = 42, .mode = "cpu", .weight = 0.01 };
+
+        is.process = put_process(s, 42, "server");
+        is.thread = put_thread(s, is.process, 42, "server");
+        put_symbol(s, schedule, 0, "schedule", NULL, 0, 0, "proc");
+        for (unsigned i = 0; i < 4; i++) {
+                const uint64_t frame =
+                        put_frame(s, calls[i].kind, calls[i].file ? calls[i].file : "/lib/lib.so", i + 1, false);
+
+                put_symbol(s, frame, 0, calls[i].name, calls[i].file, calls[i].line, 5, "test");
+                is.stack = put_stack(s, is.stack, frame);
+                put_samples(s, &is, i + 1);
+                if (i == 2) {
+                        struct stack_sample wait = is;
+
+                        wait.mode = "off-cpu";
+                        wait.state = "blocked";
+                        wait.stack = put_stack(s, is.stack, schedule);
+                        put_samples(s, &wait, 5);
+                }
+        }
+}
+
 static void put_hostile(struct sample_run *s)
 {
         static const char *const names[] = {
@@ -108,13 +145,13 @@ int main(int argc, char **argv)
         struct sample_run *s = stack_begin();
 
         if (argc < 2 || argc > 4) {
-                fprintf(stderr, "usage: stack_tool DIR [hostile|SAMPLES NODES]\n");
+                fprintf(stderr, "usage: stack_tool DIR [python|hostile|SAMPLES NODES]\n");
                 return 2;
         }
         if (argc == 2)
                 put_known(s);
         else if (argc == 3)
-                put_hostile(s);
+                (!strcmp(argv[2], "python") ? put_python : put_hostile)(s);
         else
                 put_large(s, (unsigned) atoi(argv[2]), (unsigned) atoi(argv[3]));
         sample_end(s);

@@ -44,7 +44,7 @@ static void test_busy(void **state)
         is.stack = ggml, put_samples(s, &is, 4);
         is.mode = "wall", put_samples(s, &is, 40);
         sample_end(s);
-        sample_check(s, infp_report_functions_read(s->run, 0, 0, &functions, &s->err));
+        sample_check(s, infp_report_functions_read(s->run, 0, 0, INFP_PROFILE_WHOLE, &functions, &s->err));
         assert_true(fabs(functions.busy.seconds - 9) < 1e-9);
         assert_true(fabs(functions.busy.waited_s[INFP_BUSY_OPENMP] - 2.5) < 1e-9);
         assert_true(fabs(functions.busy.waited_s[INFP_BUSY_YIELD] - 1.5) < 1e-9);
@@ -71,7 +71,7 @@ static void test_modes_without_cpu(void **state)
         is.mode = "off-cpu", is.state = "runnable", is.stack = wait, put_samples(s, &is, 2);
         is.state = "sleeping", put_samples(s, &is, 5);
         sample_end(s);
-        sample_check(s, infp_report_functions_read(s->run, 0, 0, &functions, &s->err));
+        sample_check(s, infp_report_functions_read(s->run, 0, 0, INFP_PROFILE_WHOLE, &functions, &s->err));
         assert_int_equal(functions.n, 2);
         assert_string_equal(functions.flames[0].mode, "wall");
         assert_int_equal(functions.flames[0].samples, 3);

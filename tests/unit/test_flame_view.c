@@ -184,7 +184,7 @@ static void a_tree_that_is_none_is_refused(void **state)
         assert_non_null(strstr(err.text, "not one"));
         nodes[1].next_sibling = 2;
         assert_int_equal(infp_flame_pack(&text, &flame, &packing, &err), 0);
-        assert_false(packing.has_weights || packing.has_lines);
+        assert_false(packing.has_weights || packing.has_waits);
         assert_int_equal(packing.n_strings, 1);
         flame.moments = &moment;
         flame.n_moments = flame.n_buckets = 1;

@@ -102,12 +102,14 @@ int infp_profile_take_part(struct infp_profile *s, enum infp_profile_part part, 
         infp_autofree bool *is_left = calloc((size_t) s->n_nodes + 1, sizeof(*is_left));
         infp_autofree uint32_t *new = calloc((size_t) s->n_sums + 1, sizeof(*new));
 
+        if (part == INFP_PROFILE_WHOLE)
+                return 0;
         if (!is_left || !new)
                 return infp_profile_no_memory(err);
         for (uint32_t i = 0; i < s->n_nodes; i++) { /* callers come first */
                 struct infp_profile_node *node = &s->nodes[i];
 
-                is_left[i] = (s->frames[node->frame].kind == INFP_FRAME_PYTHON) == (part == INFP_PROFILE_PYTHON);
+                is_left[i] = infp_profile_part_has(part, s->frames[node->frame].kind);
                 node->parent = left_of(s, node->parent, is_left);
                 node->depth = node->parent == INFP_PROFILE_NONE ? 0 : (uint16_t) (s->nodes[node->parent].depth + 1);
         }

@@ -306,7 +306,10 @@ int infp_flame_make(struct infp_profile *profile, const char *mode, const struct
                 builder_done) struct infp_flame_builder b = { .options = options, .profile = profile, .flame = ret };
         int r;
 
-        *ret = (struct infp_flame){ .unit = profile->unit, .t0 = profile->t0, .t1 = profile->t1 };
+        *ret = (struct infp_flame){ .unit = profile->unit,
+                                    .t0 = profile->t0,
+                                    .t1 = profile->t1,
+                                    .is_by_line = options->by == INFP_FLAME_BY_LINE };
         snprintf(ret->mode, sizeof(ret->mode), "%s", mode ? mode : profile->mode);
         if (mode && infp_strings_add(&profile->strings, mode, strlen(mode), &b.mode) < 0)
                 return infp_profile_no_memory(err);

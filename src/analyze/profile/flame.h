@@ -114,6 +114,7 @@ struct infp_flame {
         uint64_t cut_samples;       /* of those: the run lost a part of the stack (a torn or broken table) */
         uint64_t unnamed_samples;   /* whose function has no name */
         uint64_t guessed_samples;   /* with a guessed frame */
+        bool is_by_line;            /* its functions are lines of functions */
         uint64_t wait_samples;      /* that count for a function outside the kernel, in which they waited */
         struct infp_flame_folded {
                 uint32_t threads; /* 0: nothing is folded */

@@ -54,7 +54,6 @@ int infp_profile_no_memory(struct infp_err *err);
 bool *infp_profile_spread(const struct infp_profile *profile, const bool *of_frame);
 /* filter.c */
 int infp_profile_filter(struct infp_profile *profile, const char *filter, struct infp_err *err);
-int infp_profile_take_part(struct infp_profile *profile, enum infp_profile_part part, struct infp_err *err);
 
 int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_err *err); /* read.c */
 int infp_profile_read_modes(struct infp_profile_reader *reader, struct infp_err *err);   /* modes.c */

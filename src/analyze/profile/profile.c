@@ -213,7 +213,7 @@ int infp_profile_read(struct infp_run *run, const struct infp_profile_options *o
         if (r >= 0)
                 r = infp_profile_read_frames(&reader, err);
         ret->all_samples = ret->samples;
-        if (r >= 0 && options->part != INFP_PROFILE_WHOLE)
+        if (r >= 0)
                 r = infp_profile_take_part(ret, options->part, err);
         if (r >= 0 && options->filter)
                 r = infp_profile_filter(ret, options->filter, err);

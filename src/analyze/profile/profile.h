@@ -86,6 +86,11 @@ struct infp_profile_moment {
 /* Which frames are left: time of the others is their callers' own. A stack without any is left out, as by a filter. */
 enum infp_profile_part { INFP_PROFILE_WHOLE, INFP_PROFILE_PYTHON, INFP_PROFILE_NATIVE };
 
+static inline bool infp_profile_part_has(enum infp_profile_part part, enum infp_frame_kind kind)
+{
+        return part == INFP_PROFILE_WHOLE || (part == INFP_PROFILE_PYTHON) == (kind == INFP_FRAME_PYTHON);
+}
+
 struct infp_profile_options {
         uint64_t t0, t1;    /* t1 0: no end */
         const char *mode;   /* as infp_flame_options */
@@ -124,6 +129,8 @@ struct infp_profile {
 int infp_profile_read(struct infp_run *run, const struct infp_profile_options *options, struct infp_profile *ret,
                       struct infp_err *err);
 void infp_profile_done(struct infp_profile *profile);
+/* Leaves a part of each stack; what infp_profile_read does with options->part, for callers that need the whole first. */
+int infp_profile_take_part(struct infp_profile *profile, enum infp_profile_part part, struct infp_err *err);
 
 /* Its outermost frames are missing: cut by the sampler, or lost with a part of the run. */
 static inline bool infp_profile_is_truncated(const struct infp_profile *profile, const struct infp_profile_sum *sum)

@@ -192,7 +192,7 @@ static void put_facts(struct infp_json *json, const struct infp_flame *flame, co
         infp_json_member_u64(json, "moments", flame->moments ? flame->n_moments : 0);
         infp_json_member_u64(json, "buckets", flame->n_buckets);
         infp_json_member_bool(json, "has_weights", packing->has_weights);
-        infp_json_member_bool(json, "has_lines", packing->has_lines);
+        infp_json_member_bool(json, "has_lines", flame->is_by_line);
         infp_json_member_bool(json, "has_waits", packing->has_waits);
         infp_json_member_f64(json, "step", packing->step);
         infp_json_member_str(json, "theme", infp_flame_theme_name(look->theme));

@@ -240,8 +240,6 @@ static void look_at(const struct infp_flame *flame, struct infp_flame_packing *r
         *ret = (struct infp_flame_packing){ .has_weights = weighs_differently(flame), .step = 1 };
         if (whole > 0)
                 ret->step = pow(10, floor(log10(whole * 1e-9)));
-        for (uint32_t i = 0; i < flame->n_functions; i++)
-                ret->has_lines |= flame->functions[i].is_line;
         for (uint32_t i = 0; i < flame->n_nodes; i++)
                 ret->has_waits |= flame->nodes[i].is_wait;
 }

@@ -15,7 +15,6 @@ enum {
 
 struct infp_flame_packing {
         bool has_weights; /* else each sample weighs the same: weight / samples of the whole */
-        bool has_lines;   /* functions are lines */
         bool has_waits;
         double step; /* of weights: a power of ten, at most 1e-9 of the whole */
         uint32_t n_strings;

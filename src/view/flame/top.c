@@ -32,14 +32,25 @@ static void put_name(struct infp_str *out, const struct infp_flame_function *f, 
                 infp_str_puts(out, " (inlined)");
 }
 
+static void put_place(struct infp_str *out, const struct infp_flame_function *f)
+{
+        if (f->line > 0 && f->file)
+                infp_str_printf(out, "%s:%lld  ", infp_base_name(f->file), (long long) f->line);
+        else
+                infp_str_puts(out, "[no line]  ");
+}
+
 void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
 {
+        if (f->is_line)
+                put_place(out, f);
         put_name(out, f, is_short);
-        if (f->object && !f->is_unnamed)
+        /* Python's object is its file. */
+        if (f->object && !f->is_unnamed && !(f->file && !strcmp(f->object, infp_base_name(f->file))))
                 infp_str_printf(out, "  %s", f->object);
-        if (f->file)
+        if (f->file && !f->is_line)
                 infp_str_printf(out, "  %s", infp_base_name(f->file));
-        if (f->file && f->line > 0)
+        if (f->file && f->line > 0 && !f->is_line)
                 infp_str_printf(out, ":%lld", (long long) f->line);
 }
 
@@ -77,7 +88,7 @@ static void put_fitting(struct infp_str *out, struct infp_flame_function f, bool
                 if (is_alike && !strncmp(f.name, anonymous, strlen(anonymous)))
                         f.name += strlen(anonymous);
                 infp_flame_top_words(out, &f, !is_alike);
-                *(i ? &f.object : &f.file) = NULL;
+                *(i || f.is_line ? &f.object : &f.file) = NULL;
         }
 }
 
@@ -227,18 +238,19 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
                          unsigned width)
 {
         infp_autofree uint32_t *top = calloc(infp_flame_top_room(most), sizeof(*top));
+        const char *what = flame->is_by_line ? by_total ? "line and what it calls" : "line"
+                           : by_total        ? "function and what it calls"
+                                             : "function";
         uint32_t n, all, n_passages;
 
         if (!top)
                 return -ENOMEM;
         n = infp_flame_top_list(flame, by_total, most, top, &all, &n_passages);
         if (flame->base)
-                infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "after", "points", "95 % of points",
-                                by_total ? "function and what it calls" : "function");
+                infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "after", "points", "95 % of points", what);
         else
                 infp_report_put(out, "  %8s  %8s  %16s  %9s  %s", "self", "total",
-                                by_total ? "95 % of total" : "95 % of self", flame->unit,
-                                by_total ? "function and what it calls" : "function");
+                                by_total ? "95 % of total" : "95 % of self", flame->unit, what);
         infp_report_end(out);
         for (uint32_t i = 0; i < n; i++)
                 (flame->base ? put_change : put_row)(out, flame, &flame->functions[top[i]], by_total,
@@ -502,6 +514,27 @@ void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame)
         infp_str_puts(out, ". Percentages are of the other samples.");
 }
 
+static double lineless_weight(const struct infp_flame *flame)
+{
+        double ret = 0;
+
+        for (uint32_t i = 0; i < flame->n_functions; i++)
+                if (flame->functions[i].is_line && !flame->functions[i].line)
+                        ret += flame->functions[i].self_weight;
+        return ret;
+}
+
+void infp_flame_top_lineless(struct infp_str *out, const struct infp_flame *flame)
+{
+        const double weight = flame->is_by_line ? lineless_weight(flame) : 0;
+
+        if (!(weight > 0))
+                return;
+        put_share(out, weight, flame->weight);
+        infp_str_puts(out, " of self time is in code whose lines are not known: the kernel's, and what has no debug "
+                           "information (`infprof symbolize --debug-dir`)");
+}
+
 static const struct infp_sampling_mode *sampling_of(const struct infp_flame_top_view *view)
 {
         return view->sampling ? infp_sampling_find(view->sampling, view->flame->mode) : NULL;
@@ -536,6 +569,8 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         infp_report_end(out);
         INFP_TRY(infp_flame_top_table(out, f, true, view->most, out->width));
         infp_report_end(out);
+        infp_flame_top_lineless(&words, f);
+        infp_str_puts(&words, words.size ? ". " : "");
         infp_sampling_words(&words, f, sampling_of(view));
         infp_report_wrap(out, words.data ? words.data : "", 0, 0);
         return head.failed || words.failed || out->text.failed ? -ENOMEM : 0;
@@ -710,6 +745,10 @@ int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_v
         }
         INFP_TRY(put_functions_json(json, view, "top_functions", false));
         INFP_TRY(put_functions_json(json, view, "top_functions_total", true));
+        if (f->is_by_line) {
+                infp_json_key(json, "without_line");
+                infp_json_f64(json, lineless_weight(f)); /* in the unit */
+        }
         infp_json_member_u64(json, "truncated_samples", f->truncated_samples);
         infp_json_member_u64(json, "cut_samples", f->cut_samples);
         infp_json_member_u64(json, "guessed_samples", f->guessed_samples);

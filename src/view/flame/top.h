@@ -24,6 +24,8 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
                          unsigned width);
 /* The first by self time, without intervals: what a short report shows of them. */
 int infp_flame_top_short(struct infp_out *out, const struct infp_flame *flame, uint32_t most, unsigned width);
+/* Of tables of lines: how much of the self time is code whose lines are not known; "" where all are. */
+void infp_flame_top_lineless(struct infp_str *out, const struct infp_flame *flame);
 /* A sentence about folded waits of threads that did little else, which are in none of the tables; "" without any. */
 void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame);
 /* What such a table has: as infp_flame_top, but by total functions that nearly all samples pass and that do nothing themselves (main,
@@ -34,7 +36,7 @@ uint32_t infp_flame_top_room(uint32_t most);
 /* "and 4 more; 1 that nearly every stack passes through is left out: main": what a list of n less than all leaves out. "" of 0. */
 void infp_flame_top_rest(struct infp_str *out, const struct infp_flame *flame, uint32_t n, const uint32_t *passages,
                          uint32_t n_passages);
-/* "name (object) file:line", guesses are marked; short: of templates and parameters only what distinguishes names. */
+/* "name (object) file:line", of lines "file:line name (object)"; guesses are marked; short: of templates and parameters only what distinguishes names. */
 void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *function, bool is_short);
 int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view);
 /* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. flame NULL: what the

@@ -124,9 +124,11 @@ int infp_html_functions(struct infp_str *out, const struct infp_report *report)
                            "<h2 id=\"functions-title\">Functions</h2>\n");
         for (unsigned i = 0; i < report->functions.n; i++) {
                 const struct infp_flame *flame = &report->functions.flames[i];
+                infp_autostr struct infp_str title = { 0 };
 
                 infp_str_puts(out, "<div class=\"card wide\"><h3>");
-                infp_html_text(out, infp_report_mode_title(flame->mode));
+                infp_report_functions_title(&title, "Functions", flame->mode, report->functions.part);
+                infp_html_text(out, title.data ? title.data : "");
                 infp_str_puts(out, "</h3>");
                 put_folded(out, flame);
                 INFP_TRY(put_functions(out, flame, false));

@@ -7,15 +7,31 @@
 
 enum { MOST = 10, MOST_SHORT = 5, MOST_JSON = 50 };
 
-const char *infp_report_mode_title(const char *mode)
+static const char *mode_words(const char *mode)
 {
         if (!strcmp(mode, "cpu"))
-                return "Functions by CPU time";
+                return "by CPU time";
         if (!strcmp(mode, "wall"))
-                return "Functions by wall-clock time of all threads";
+                return "by wall-clock time of all threads";
         if (!strcmp(mode, "off-cpu"))
-                return "Functions by time that threads waited";
-        return "Functions of the imported profile";
+                return "by time that threads waited";
+        return "of the imported profile";
+}
+
+void infp_report_functions_title(struct infp_str *out, const char *what, const char *mode, enum infp_profile_part part)
+{
+        infp_str_printf(out, "%s %s%s", what, mode_words(mode),
+                        part == INFP_PROFILE_PYTHON   ? " (Python only)"
+                        : part == INFP_PROFILE_NATIVE ? " (without Python)"
+                                                      : "");
+}
+
+static void put_title(struct infp_out *out, const struct infp_report *report, const char *what, const char *mode)
+{
+        infp_autostr struct infp_str title = { 0 };
+
+        infp_report_functions_title(&title, what, mode, report->functions.part);
+        infp_report_title(out, title.data ? title.data : what);
 }
 
 /* Samples were wanted but none was taken; no line for a target that did not run. */
@@ -27,19 +43,26 @@ static void put_none(struct infp_out *out, const struct infp_report *report, boo
 
         if (!cpu || (is_short && !(cpu->wanted >= 1) && !refused) || cpu->taken > 0)
                 return;
-        infp_report_title(out, infp_report_mode_title("cpu"));
+        put_title(out, report, "Functions", "cpu");
         infp_sampling_none(&words, cpu, refused);
         infp_report_line(out, "none", "%s", words.data ? words.data : "");
 }
 
-void infp_report_functions(struct infp_out *out, const struct infp_report *report)
+static void put_modes(struct infp_out *out, const struct infp_report *report, const struct infp_flame *flames,
+                      const char *what)
 {
         put_none(out, report, false);
         for (unsigned i = 0; i < report->functions.n; i++) {
-                const struct infp_flame *flame = &report->functions.flames[i];
-                infp_autostr struct infp_str words = { 0 }, folded = { 0 };
+                const struct infp_flame *flame = &flames[i];
+                infp_autostr struct infp_str words = { 0 }, folded = { 0 }, lineless = { 0 };
 
-                infp_report_title(out, infp_report_mode_title(flame->mode));
+                put_title(out, report, what, flame->mode);
+                if (report->functions.part != INFP_PROFILE_WHOLE)
+                        infp_report_line(out, "samples", "%s of %s have such a function",
+                                         infp_count(flame->samples + flame->folded.samples).text,
+                                         infp_count(flame->all_samples).text);
+                if (!flame->samples)
+                        continue;
                 infp_flame_top_folded(&folded, flame);
                 if (folded.size)
                         infp_report_line(out, "waiting", "%s", folded.data);
@@ -47,9 +70,22 @@ void infp_report_functions(struct infp_out *out, const struct infp_report *repor
                 infp_report_end(out);
                 infp_flame_top_table(out, flame, true, MOST, infp_report_width(out));
                 infp_report_end(out);
+                infp_flame_top_lineless(&lineless, flame);
+                if (lineless.size)
+                        infp_report_line(out, "no line", "%s", lineless.data);
                 infp_sampling_words(&words, flame, infp_sampling_find(&report->functions.sampling, flame->mode));
                 infp_report_line(out, "trust", "%s", words.data ? words.data : "");
         }
+}
+
+void infp_report_functions(struct infp_out *out, const struct infp_report *report)
+{
+        put_modes(out, report, report->functions.flames, "Functions");
+}
+
+void infp_report_lines(struct infp_out *out, const struct infp_report *report)
+{
+        put_modes(out, report, report->functions.lines, "Source lines");
 }
 
 /* Of the first mode, which is CPU where that was sampled. */
@@ -61,7 +97,7 @@ void infp_report_functions_short(struct infp_out *out, const struct infp_report 
         put_none(out, report, true);
         if (!functions->n)
                 return;
-        infp_report_title(out, infp_report_mode_title(functions->flames[0].mode));
+        put_title(out, report, "Functions", functions->flames[0].mode);
         infp_flame_top_short(out, &functions->flames[0], MOST_SHORT, infp_report_width(out));
         for (unsigned i = 1; i < functions->n; i++)
                 infp_str_printf(&others, "%s%s", i > 1 ? ", " : "; also by ", functions->flames[i].mode);
@@ -70,12 +106,13 @@ void infp_report_functions_short(struct infp_out *out, const struct infp_report 
 }
 
 /* A member each mode: "cpu", as in the mission's report. */
-void infp_report_json_functions(struct infp_json *json, const struct infp_report *report)
+static void put_json(struct infp_json *json, const char *key, const struct infp_report *report,
+                     const struct infp_flame *flames)
 {
-        infp_json_key(json, "functions");
+        infp_json_key(json, key);
         infp_json_object(json);
         for (unsigned i = 0; i < report->functions.n; i++) {
-                const struct infp_flame_top_view view = { .flame = &report->functions.flames[i],
+                const struct infp_flame_top_view view = { .flame = &flames[i],
                                                           .sampling = &report->functions.sampling,
                                                           .most = MOST_JSON };
 
@@ -85,4 +122,10 @@ void infp_report_json_functions(struct infp_json *json, const struct infp_report
                 infp_json_object_end(json);
         }
         infp_json_object_end(json);
+}
+
+void infp_report_json_functions(struct infp_json *json, const struct infp_report *report)
+{
+        put_json(json, "functions", report, report->functions.flames);
+        put_json(json, "lines", report, report->functions.lines);
 }

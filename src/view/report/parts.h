@@ -53,7 +53,9 @@ struct infp_program_span_times { /* of those that ended; NAN: none did */
 struct infp_program_span_times infp_program_span_times(struct infp_program_span *span);
 void infp_report_functions(struct infp_out *out, const struct infp_report *report);
 void infp_report_functions_short(struct infp_out *out, const struct infp_report *report);
-const char *infp_report_mode_title(const char *mode); /* "Functions by CPU time" */
+void infp_report_lines(struct infp_out *out, const struct infp_report *report);
+/* "Functions by CPU time", "... (Python only)" */
+void infp_report_functions_title(struct infp_str *out, const char *what, const char *mode, enum infp_profile_part part);
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);

@@ -425,6 +425,7 @@ const struct infp_report_section infp_report_sections[] = {
         { "cost", "CPU time and memory that infprof itself used", put_cost, NULL, put_cost_short, true, true },
         { "notes", "what else is worth knowing: swap, page faults, dropped rows", infp_report_facts, NULL, infp_report_facts_short, true, false },
         { "functions", "functions by self and total time, with confidence intervals", infp_report_functions, NULL, infp_report_functions_short, false, false, "; `infprof record --cpu` samples stacks" },
+        { "lines", "the same by file and line of the source", infp_report_lines, NULL, NULL, false, false, "; `infprof record --cpu` samples stacks" },
         { "cores", "load of each CPU core of the machine", put_cores, NULL, NULL, false, true },
         { "processes", "the busiest processes", infp_report_processes, NULL, NULL, false, true },
         { "containers", "containers, their limits, and pressure", infp_report_containers, NULL, NULL, false, true },
