@@ -103,9 +103,9 @@ int infp_preload_variables(const struct infp_sampler_options *options, struct in
                               before && *before ? ":" : "", directory, INFP_PRELOAD_FILE) >= sizeof(ret->preload))
                 return infp_fail(err, -EINVAL, "LD_PRELOAD is too long already");
         snprintf(ret->agent, sizeof(ret->agent), INFP_AGENT_ENV "=%s/%s", directory, INFP_AGENT_FILE);
-        snprintf(ret->hz, sizeof(ret->hz), "INFPROF_AGENT_HZ=%" PRIu64 ".%03" PRIu64,
+        snprintf(ret->hz, sizeof(ret->hz), INFP_AGENT_ENV_HZ "=%" PRIu64 ".%03" PRIu64,
                  (uint64_t) (options->cpu_hz * 1000) / 1000, (uint64_t) (options->cpu_hz * 1000) % 1000);
-        snprintf(ret->tables, sizeof(ret->tables), "INFPROF_AGENT_TABLES=%s", options->cache_directory);
+        snprintf(ret->tables, sizeof(ret->tables), INFP_AGENT_ENV_TABLES "=%s", options->cache_directory);
         variables[0] = ret->preload;
         variables[1] = ret->agent;
         variables[2] = ret->hz;

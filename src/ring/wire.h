@@ -258,8 +258,9 @@ struct infp_wire_sample {
 };
 
 /* What a sampler unwinds with: the executable memory of its process, and for each piece a table (unwind/table.h). The consumer writes
- * it as `.sampler-<pid>-<start ticks>-<number>` into the directory of tables that the sampler's environment names, where the tables
+ * it as .sampler-<pid>-<start ticks>-<number> into the directory of tables that the sampler's environment names, where the tables
  * lie, too. Written once, then named in the head of the ring. Mappings are sorted and disjoint; texts and tables follow them. */
+#define INFP_WIRE_TABLES_FILE ".sampler-"
 #define INFP_WIRE_TABLES_MAGIC "infptabl"
 struct infp_wire_tables {
         char magic[8];

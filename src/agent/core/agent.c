@@ -20,7 +20,7 @@ static double number_of(const char *text)
 /* After the writer's own constructor, which reads the environment, too. */
 __attribute__((constructor(102))) static void begin_agent(void)
 {
-        const char *hz = secure_getenv("INFPROF_AGENT_HZ"), *tables = secure_getenv("INFPROF_AGENT_TABLES");
+        const char *hz = secure_getenv(INFP_AGENT_ENV_HZ), *tables = secure_getenv(INFP_AGENT_ENV_TABLES);
         const struct infp_agent_sampler_options sampler = { .hz = hz ? number_of(hz) : 0, .tables = tables };
 
         if (sampler.hz >= 1 && tables)

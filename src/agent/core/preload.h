@@ -6,7 +6,9 @@
 
 #define INFP_AGENT_FILE "libinfprof-agent.so"
 #define INFP_PRELOAD_FILE "libinfprof-preload.so"
-#define INFP_AGENT_ENV "INFPROF_AGENT" /* path of the agent; unset: the stub loads nothing */
+#define INFP_AGENT_ENV "INFPROF_AGENT"               /* path of the agent; unset: the stub loads nothing */
+#define INFP_AGENT_ENV_HZ "INFPROF_AGENT_HZ"         /* samples a second of CPU time, as 99.000 */
+#define INFP_AGENT_ENV_TABLES "INFPROF_AGENT_TABLES" /* the directory of unwind tables */
 
 /* Set by the agent: takes the program's calls of sigaction and signal. Returns false to let libc do it. */
 typedef bool infp_preload_sigaction_fn(int number, const struct sigaction *action, struct sigaction *ret_old,

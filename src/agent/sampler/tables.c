@@ -248,7 +248,7 @@ static size_t put_number(char *to, uint64_t value)
 
 void infp_agent_tables_load(uint64_t wanted, int32_t pid, uint64_t start_ticks)
 {
-        char name[NAME] = ".sampler-";
+        char name[NAME] = INFP_WIRE_TABLES_FILE;
         size_t at = strlen(name);
         struct file from = { 0 };
 

@@ -105,7 +105,8 @@ static void put_mapping(struct draft *draft, const struct infp_space_mapping *fr
 
 static void name_of(char ret[NAME], const struct infp_ring_owner *owner, uint64_t number)
 {
-        snprintf(ret, NAME, ".sampler-%" PRId32 "-%" PRIu64 "-%" PRIu64, owner->pid, owner->start_ticks, number);
+        snprintf(ret, NAME, INFP_WIRE_TABLES_FILE "%" PRId32 "-%" PRIu64 "-%" PRIu64, owner->pid, owner->start_ticks,
+                 number);
 }
 
 int infp_inside_tables_write(struct infp_stacks *stacks, int32_t pid, int directory,
