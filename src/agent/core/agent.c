@@ -2,6 +2,7 @@
  * `infprof record` sets for the command. */
 #include <stdlib.h>
 
+#include "agent/core/preload.h"
 #include "agent/sampler/sampler.h"
 
 /* "99", "99.5": libc's own functions follow the locale. 0: no number. */
