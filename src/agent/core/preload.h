@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 
 #define INFP_AGENT_FILE "libinfprof-agent.so"
 #define INFP_PRELOAD_FILE "libinfprof-preload.so"
