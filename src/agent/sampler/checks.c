@@ -78,8 +78,9 @@ uint32_t infp_agent_checks_make(struct infp_agent_checks *checks, const struct i
                 uint64_t sum = infp_python_check_words(check, checks->words[i]);
 
                 for (uint32_t k = 0; k < check->n_texts; k++)
-                        sum = infp_python_check_text(layout, sum, &checks->texts[i * check->n_texts + k],
-                                                     checks->ends[i * check->n_texts + k]);
+                        sum = infp_python_check_add(sum, infp_python_check_text(layout,
+                                                                                &checks->texts[i * check->n_texts + k],
+                                                                                checks->ends[i * check->n_texts + k]));
                 checks->ret[i] = infp_python_check_done(sum);
         }
         return n;

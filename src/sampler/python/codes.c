@@ -79,7 +79,7 @@ static bool check_of(const struct infp_frames_process *process, const struct inf
                 end_at = infp_python_check_end(layout, address, &text);
                 if (end_at && memory->read(memory->context, end_at, &end, sizeof(end)) < 0)
                         end = 0;
-                sum = infp_python_check_text(layout, sum, &text, end);
+                sum = infp_python_check_add(sum, infp_python_check_text(layout, &text, end));
         }
         *ret = infp_python_check_done(sum);
         return true;

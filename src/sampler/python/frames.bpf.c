@@ -10,6 +10,8 @@
 
 #define SECTION(name) __attribute__((section(name), used))
 #define INLINE inline __attribute__((always_inline))
+/* The kernel's verifier looks at such a function once, and not on each path that leads to it. It takes pointers that may be NULL. */
+#define ALONE __attribute__((noinline))
 char infp_license[] SECTION("license") = "Dual MIT/GPL";
 
 /* The kernel's functions, by their numbers. */
@@ -91,11 +93,33 @@ struct {
         struct infp_frames_counts *value;
 } counts SECTION(".maps");
 
+enum {
+        MEMOS = 256,       /* a power of two */
+        PAGE = 4096,       /* is mapped as a whole, or not */
+        WINDOW = 2048,     /* bytes of frames that are read at once */
+        NEAR_BYTES = 1024, /* between two frames: then they lie in one stack */
+        TEXT_BYTES = 64    /* of a text, where its last word may begin */
+};
+
+/* What was found out of an object at this address during this sample: it cannot change, since a frame holds it. */
+struct memo {
+        __u64 address;
+        __u32 sample, sum;
+};
+
 struct work {
         struct infp_frames_record record;
-        __u8 frame[INFP_PYTHON_MAX_FRAME + 8];
+        __u64 begin, end; /* addresses of what the window has */
+        __u8 window[WINDOW + INFP_PYTHON_MAX_FRAME + 8];
         uint64_t words[16]; /* INFP_PYTHON_CHECK_WORDS of them are read */
-        struct infp_python_check_text text;
+        struct {
+                struct infp_python_check_text head;
+                __u8 rest[TEXT_BYTES + 8 - sizeof(struct infp_python_check_text)];
+                __u8 unused[TEXT_BYTES]; /* the verifier knows the distance by its mask alone */
+        } text;
+        __u32 sum;
+        __u32 sample; /* another number for each */
+        struct memo codes[MEMOS], texts[MEMOS];
         struct infp_frames_process process; /* of a fork */
 };
 struct {
@@ -284,25 +308,31 @@ static INLINE __u64 state_of(const struct infp_frames_process *process, struct t
 
 /* ---- its frames ---- */
 
-static INLINE __u64 word_at(const struct work *own, __u32 offset)
+/* at: of the frame in the window. */
+static INLINE const __u8 *member_at(const struct work *own, __u32 at, __u32 offset)
 {
-        return *(const __u64 *) (own->frame + (offset & (INFP_PYTHON_MAX_FRAME - 8)));
+        return own->window + (at & (WINDOW - 1)) + (offset & (INFP_PYTHON_MAX_FRAME - 1));
 }
 
-static INLINE __u8 byte_at(const struct work *own, __u32 offset)
+static INLINE __u64 word_at(const struct work *own, __u32 at, __u32 offset)
 {
-        return offset == INFP_PYTHON_ABSENT ? 0 : own->frame[offset & (INFP_PYTHON_MAX_FRAME - 1)];
+        return *(const __u64 *) member_at(own, at, offset);
+}
+
+static INLINE __u8 byte_at(const struct work *own, __u32 at, __u32 offset)
+{
+        return offset == INFP_PYTHON_ABSENT ? 0 : *member_at(own, at, offset);
 }
 
 /* A thread of a free-threaded build runs a copy of the byte code: its instruction as it is in the code object. */
-static INLINE void move_to_object(const struct infp_python_layout *layout, const struct work *own,
+static INLINE void move_to_object(const struct infp_python_layout *layout, const struct work *own, __u32 at,
                                   struct infp_frames_one *ret)
 {
         __u64 index, copies, copy;
 
         if (layout->frame_bytecode_index == INFP_PYTHON_ABSENT)
                 return;
-        index = *(const __u32 *) (own->frame + (layout->frame_bytecode_index & (INFP_PYTHON_MAX_FRAME - 4)));
+        index = *(const __u32 *) member_at(own, at, layout->frame_bytecode_index);
         if (!index)
                 return;
         copies = read_pointer(ret->code + layout->code_per_thread);
@@ -311,61 +341,122 @@ static INLINE void move_to_object(const struct infp_python_layout *layout, const
                 ret->instruction += ret->code + layout->code_bytes - copy;
 }
 
-static INLINE __u64 add_text(const struct infp_python_layout *layout, struct work *own, __u64 address, __u64 sum)
+static INLINE struct memo *memo_of(struct memo *memos, __u64 address)
 {
-        __u64 end_at, end = 0;
-
-        if (read_user(&own->text, sizeof(own->text), (const void *) (address + layout->str_length)))
-                own->text.length = own->text.hash = own->text.state = 0;
-        end_at = infp_python_check_end(layout, address, &own->text);
-        if (end_at)
-                end = read_pointer(end_at);
-        return infp_python_check_text(layout, sum, &own->text, end);
+        return &memos[(address >> 4 ^ address >> 12) & (MEMOS - 1)];
 }
 
-/* False: there is no code object. */
-static INLINE _Bool take_check(const struct infp_frames_process *process, struct work *own, struct infp_frames_one *ret)
+/* 32 bits of what its content adds to the sum. */
+ALONE __u32 infp_text_sum(const struct infp_frames_process *process, struct work *own, __u64 address)
 {
-        const struct infp_python_check *check = &process->check;
+        const struct infp_python_layout *layout;
+        struct memo *memo;
+        __u64 end_at, end = 0, distance;
+        _Bool is_whole;
+
+        if (!process || !own)
+                return 0;
+        memo = memo_of(own->texts, address);
+        if (memo->address == address && memo->sample == own->sample)
+                return memo->sum;
+        layout = &process->layout;
+        /* Mostly all of it lies within so many bytes, which is one reading instead of two. */
+        is_whole = !read_user(&own->text, TEXT_BYTES + 8, (const void *) (address + layout->str_length));
+        if (!is_whole &&
+            read_user(&own->text.head, sizeof(own->text.head), (const void *) (address + layout->str_length)))
+                own->text.head.length = own->text.head.hash = own->text.head.state = 0;
+        end_at = infp_python_check_end(layout, address, &own->text.head);
+        distance = end_at - address - layout->str_length;
+        if (end_at && is_whole && distance <= TEXT_BYTES)
+                end = *(const __u64 *) ((const __u8 *) &own->text + (distance & (2 * TEXT_BYTES - 1)));
+        else if (end_at)
+                end = read_pointer(end_at);
+        memo->address = address;
+        memo->sample = own->sample;
+        memo->sum = infp_python_check_text(layout, &own->text.head, end);
+        return memo->sum;
+}
+
+/* Into own->sum. 0: there is no code object. */
+ALONE int infp_code_sum(const struct infp_frames_process *process, struct work *own, __u64 code)
+{
+        const struct infp_python_check *check;
+        struct memo *memo;
         __u64 sum;
 
+        if (!process || !own)
+                return 0;
+        memo = memo_of(own->codes, code);
+        own->sum = memo->sum;
+        if (memo->address == code && memo->sample == own->sample)
+                return 1;
+        check = &process->check;
         if (read_user(own->words, sizeof(own->words[0]) * INFP_PYTHON_CHECK_WORDS,
-                      (const void *) (ret->code + check->begin)))
+                      (const void *) (code + check->begin)))
                 return 0;
         sum = infp_python_check_words(check, own->words);
         for (int i = 0; i < INFP_PYTHON_CHECK_TEXTS && i < check->n_texts; i++)
-                sum = add_text(&process->layout, own, own->words[check->texts[i] & 15], sum);
-        ret->check = infp_python_check_done(sum);
+                sum = infp_python_check_add(sum, infp_text_sum(process, own, own->words[check->texts[i] & 15]));
+        own->sum = infp_python_check_done(sum);
+        memo->address = code;
+        memo->sample = own->sample;
+        memo->sum = own->sum;
         return 1;
 }
 
-/* As infp_python_walk has it. False: the frame could not be read. */
-static INLINE _Bool take_frame(const struct infp_frames_process *process, struct work *own, __u64 frame, __u64 base,
-                               struct infp_frames_one *ret)
+/* Where the frame is in the window, which is filled for it; -1: it could not be read. is_near: the one before lies above it, so that
+ * others may lie below: they are read with it, as far as their page goes. */
+ALONE int infp_fill_window(const struct infp_frames_process *process, struct work *own, __u64 frame, int is_near)
 {
-        const struct infp_python_layout *layout = &process->layout;
-        __u32 size = layout->frame_size;
+        __u32 size, more = 0;
 
+        if (!process || !own)
+                return -1;
+        size = process->layout.frame_size;
         if (size > INFP_PYTHON_MAX_FRAME || size < 8)
                 size = INFP_PYTHON_MAX_FRAME;
-        if (read_user(own->frame, size, (const void *) frame))
+        if (frame >= own->begin && frame + size <= own->end)
+                return (int) (frame - own->begin);
+        if (is_near) {
+                more = frame & (PAGE - 1);
+                if (more > WINDOW - INFP_PYTHON_MAX_FRAME)
+                        more = WINDOW - INFP_PYTHON_MAX_FRAME;
+        }
+        own->begin = frame - more;
+        own->end = frame + size;
+        if (!read_user(own->window, more + size, (const void *) own->begin))
+                return (int) more;
+        own->begin = own->end = 0;
+        return -1;
+}
+
+/* Record i, of the frame at this place of the window, as infp_python_walk has it. 0: it could not be read. */
+ALONE int infp_take_frame(const struct infp_frames_process *process, struct work *own, __u32 at, int is_base, __u32 i)
+{
+        const struct infp_python_layout *layout;
+        struct infp_frames_one *ret;
+
+        if (!process || !own || i >= INFP_FRAMES_MOST)
                 return 0;
+        layout = &process->layout;
+        ret = &own->record.frames[i];
         ret->code = ret->instruction = 0;
         ret->check = 0;
-        ret->owner = frame == base ? INFP_PYTHON_OWNER_C_STACK : byte_at(own, layout->frame_owner);
+        ret->owner = is_base ? INFP_PYTHON_OWNER_C_STACK : byte_at(own, at, layout->frame_owner);
         if (layout->frame_is_entry != INFP_PYTHON_ABSENT)
-                ret->is_entry = byte_at(own, layout->frame_is_entry) != 0;
+                ret->is_entry = byte_at(own, at, layout->frame_is_entry) != 0;
         else
                 ret->is_entry = layout->frame_owner == INFP_PYTHON_ABSENT || ret->owner == INFP_PYTHON_OWNER_SHIM;
         if (ret->owner == INFP_PYTHON_OWNER_SHIM || ret->owner == INFP_PYTHON_OWNER_C_STACK)
                 return 1;
-        ret->code = word_at(own, layout->frame_code) & ~(__u64) layout->code_tag_mask;
-        ret->instruction = word_at(own, layout->frame_instruction);
+        ret->code = word_at(own, at, layout->frame_code) & ~(__u64) layout->code_tag_mask;
+        ret->instruction = word_at(own, at, layout->frame_instruction);
         if (layout->instruction_unit)
                 ret->instruction = (__u64) (__s64) (__s32) ret->instruction; /* -1: it has not begun */
-        if (!take_check(process, own, ret))
+        if (!infp_code_sum(process, own, ret->code))
                 return 0;
-        move_to_object(layout, own, ret);
+        ret->check = own->sum;
+        move_to_object(layout, own, at, ret);
         return 1;
 }
 
@@ -374,26 +465,30 @@ struct walk {
         const struct infp_frames_process *process;
         struct work *own;
         __u64 frame, base;
-        __u64 mark; /* one of the frames before, which comes again where they go round */
+        __u64 before; /* the frame before; 0: frames do not lie in one stack */
+        __u64 mark;   /* one of the frames before, which comes again where they go round */
 };
 
 static long walk_step(__u32 i, struct walk *walk)
 {
+        const struct infp_python_layout *layout = &walk->process->layout;
         struct infp_frames_record *record = &walk->own->record;
+        int at;
 
-        if (i >= INFP_FRAMES_MOST)
-                return 1;
         record->end = INFP_PYTHON_CYCLE;
         if (walk->frame == walk->mark)
                 return 1;
         if (!(i & (i + 1)))
                 walk->mark = walk->frame;
         record->end = INFP_PYTHON_TORN;
-        if (!take_frame(walk->process, walk->own, walk->frame, walk->base, &record->frames[i]))
+        at = infp_fill_window(walk->process, walk->own, walk->frame, walk->before - walk->frame < NEAR_BYTES);
+        if (at < 0 || !infp_take_frame(walk->process, walk->own, (__u32) at, walk->frame == walk->base, i))
                 return 1;
         record->n = i + 1;
         record->end = INFP_PYTHON_TOO_DEEP;
-        walk->frame = word_at(walk->own, walk->process->layout.frame_previous);
+        if (layout->thread_data_chunk != INFP_PYTHON_ABSENT)
+                walk->before = walk->frame;
+        walk->frame = word_at(walk->own, (__u32) at, layout->frame_previous);
         if (walk->frame)
                 return 0;
         record->end = INFP_PYTHON_WHOLE;
@@ -407,7 +502,9 @@ static INLINE void walk(const struct infp_frames_process *process, struct work *
         walk.process = process;
         walk.own = own;
         walk.frame = frame;
-        walk.mark = walk.base = 0;
+        walk.mark = walk.base = walk.before = 0;
+        own->begin = own->end = 0;
+        own->sample++;
         if (process->layout.thread_base != INFP_PYTHON_ABSENT)
                 walk.base = read_pointer(state + process->layout.thread_base);
         own->record.n = 0;

@@ -35,8 +35,7 @@ static inline uint64_t infp_python_check_words(const struct infp_python_check *c
         uint64_t sum = 0;
 
         for (int i = 0; i < INFP_PYTHON_CHECK_WORDS; i++)
-                if (check->mask >> i & 1)
-                        sum = infp_python_check_add(sum, words[i]);
+                sum = infp_python_check_add(sum, words[i] & -(uint64_t) (check->mask >> i & 1));
         return sum;
 }
 
@@ -58,21 +57,20 @@ static inline uint64_t infp_python_check_end(const struct infp_python_layout *la
                infp_python_check_text_size(layout, text) - 8;
 }
 
-/* A text that could not be read is zeroes. */
-static inline uint64_t infp_python_check_text(const struct infp_python_layout *layout, uint64_t sum,
-                                              const struct infp_python_check_text *text, uint64_t end)
-{
-        const uint64_t size = infp_python_check_text_size(layout, text);
-
-        sum = infp_python_check_add(sum, text->length);
-        if (text->hash != UINT64_MAX)
-                return infp_python_check_add(sum, text->hash);
-        /* What lies before a shorter text does not count. */
-        return infp_python_check_add(sum, !size ? 0 : size < 8 ? end >> (64 - 8 * size) : end);
-}
-
 /* The sum as it is kept. */
 static inline uint32_t infp_python_check_done(uint64_t sum)
 {
         return (uint32_t) (sum >> 32);
+}
+
+/* What the content of a text adds to the sum. One that could not be read is zeroes. */
+static inline uint32_t infp_python_check_text(const struct infp_python_layout *layout,
+                                              const struct infp_python_check_text *text, uint64_t end)
+{
+        const uint64_t size = infp_python_check_text_size(layout, text);
+        uint64_t content = text->hash;
+
+        if (content == UINT64_MAX) /* what lies before a shorter text does not count */
+                content = !size ? 0 : size < 8 ? end >> (64 - 8 * size) : end;
+        return infp_python_check_done(infp_python_check_add(infp_python_check_add(0, text->length), content));
 }
