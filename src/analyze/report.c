@@ -25,6 +25,7 @@ void infp_report_done(struct infp_report *report)
         infp_labels_done(&report->labels);
         infp_spans_done(&report->spans);
         infp_program_spans_done(&report->program_spans);
+        infp_gil_done(&report->gil);
         infp_report_functions_done(&report->functions);
         free(report->from_label);
         free(report->to_label);
@@ -329,6 +330,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, enum in
         INFP_TRY(read_containers(report, run, &options, err));
         INFP_TRY(read_gpus(report, run, &options, err));
         INFP_TRY(read_functions(report, run, part, err));
+        INFP_TRY(pass(report, infp_table_stack_samples.name, infp_gil_read(run, &options, &report->gil, err), err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
         INFP_TRY(read_spans(report, run, &options, err));

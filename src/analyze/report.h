@@ -10,6 +10,7 @@
 #include "analyze/cores.h"
 #include "analyze/energy.h"
 #include "analyze/engine.h"
+#include "analyze/gil.h"
 #include "analyze/gpus.h"
 #include "analyze/labels.h"
 #include "analyze/limits/limits.h"
@@ -72,6 +73,7 @@ struct infp_report {
                 uint64_t range_bytes;    /* written in the range */
         } output;
         struct infp_program_spans program_spans;
+        struct infp_gil_report gil;
 
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */
         /* Tables that could not be read, and why. None of their rows is used. */

@@ -120,9 +120,9 @@ static int read_python(const struct infp_arguments *arguments, struct infp_sampl
         for (unsigned way = 0; text && way < INFP_PYTHON_WAYS; way++)
                 if (strcmp(text, infp_python_way_name((enum infp_python_way) way)) == 0) {
                         ret->python = (enum infp_python_way) way;
-                        return ret->cpu_hz > 0 || ret->off_cpu
+                        return infp_sampler_is_asked(ret)
                                        ? 0
-                                       : infp_fail(err, -EINVAL, "--python needs --cpu or --off-cpu");
+                                       : infp_fail(err, -EINVAL, "--python needs --cpu, --wall or --off-cpu");
                 }
         return text ? infp_fail(err, -EINVAL, "--python %s: auto, outside, inside or off", text) : 0;
 }
@@ -135,6 +135,8 @@ static int read_sampler(const struct infp_arguments *arguments, struct infp_samp
         INFP_TRY(read_rate(arguments, "cpu", INFP_SAMPLER_DEFAULT_HZ, INFP_SAMPLER_MAX_HZ, &ret->cpu_hz, err));
         INFP_TRY(read_rate(arguments, "wall", INFP_SAMPLER_DEFAULT_WALL_HZ, INFP_SAMPLER_MAX_WALL_HZ, &ret->wall_hz,
                            err));
+        if (infp_argument_given(arguments, "gil") && !(ret->wall_hz > 0))
+                ret->wall_hz = INFP_SAMPLER_DEFAULT_WALL_HZ;
         if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
                 return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
         INFP_TRY(read_python(arguments, ret, err));
@@ -164,7 +166,8 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", NULL, "measure how long threads are off the CPU, by stack", false },
-        { 0, "python", "WAY", "read Python frames of --cpu and --off-cpu: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
+        { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
+        { 0, "python", "WAY", "read Python frames: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
         { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },
         INFP_SOURCE_OPTIONS,

@@ -69,6 +69,7 @@ static const struct infp_column sample_columns[] = {
         [INFP_STACK_SAMPLES_STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What the thread waited for, or did; null = it was running."),
         [INFP_STACK_SAMPLES_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How it was taken: cpu, wall, off-cpu, heap; of an imported profile TYPE/UNIT as it says."),
         [INFP_STACK_SAMPLES_IS_TRUNCATED] = INFP_COLUMN(is_truncated, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Outer frames are missing: the stack was deeper than what could be read."),
+        [INFP_STACK_SAMPLES_GIL] = INFP_COLUMN(gil, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Mode wall: what the thread had of its Python interpreter's GIL: holds, waits, none; null = not known, or it is no thread of Python."),
 };
 
 static const struct infp_column sampler_columns[] = {
@@ -97,6 +98,7 @@ static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_PYTHON_UNKNOWN] = INFP_COLUMN(python_unknown, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Programs with a Python that is not known, or that may not be read."),
         [INFP_SAMPLER_REPLACED] = INFP_COLUMN(replaced, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples of perf that were left out, since their processes sample themselves (--python=inside)."),
         [INFP_SAMPLER_HANDLER_NS] = INFP_COLUMN(handler_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU time that the samplers inside processes took there, without the kernel's delivery of signals."),
+        [INFP_SAMPLER_PYTHON_ALONE] = INFP_COLUMN(python_alone, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples with Python frames alone: of threads that ran, read without a stop until they were the same twice; and of threads whose native stack cannot be read."),
 };
 // clang-format on
 
@@ -157,6 +159,25 @@ const struct infp_table infp_table_stack_samples = {
         .columns = sample_columns,
         .n_columns = INFP_STACK_SAMPLES_N,
 };
+
+static const char *const gils[INFP_GILS] = {
+        [INFP_GIL_NONE] = "none",
+        [INFP_GIL_HELD] = "holds",
+        [INFP_GIL_WAITED] = "waits",
+};
+
+const char *infp_gil_name(enum infp_gil gil)
+{
+        return gils[gil];
+}
+
+enum infp_gil infp_gil_by_name(const char *name, size_t size)
+{
+        for (unsigned i = INFP_GIL_NONE; i < INFP_GILS; i++)
+                if (strlen(gils[i]) == size && !memcmp(gils[i], name, size))
+                        return (enum infp_gil) i;
+        return INFP_GIL_UNKNOWN;
+}
 
 static const char *const kinds[INFP_FRAME_KINDS] = {
         [INFP_FRAME_NATIVE] = "native", [INFP_FRAME_CXX_RUNTIME] = "c++ runtime",

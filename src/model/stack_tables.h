@@ -58,6 +58,7 @@ enum infp_stack_samples_cell {
         INFP_STACK_SAMPLES_STATE,
         INFP_STACK_SAMPLES_MODE,
         INFP_STACK_SAMPLES_IS_TRUNCATED,
+        INFP_STACK_SAMPLES_GIL,
         INFP_STACK_SAMPLES_N,
 };
 
@@ -87,8 +88,20 @@ enum infp_sampler_cell {
         INFP_SAMPLER_PYTHON_UNKNOWN,
         INFP_SAMPLER_REPLACED,
         INFP_SAMPLER_HANDLER_NS,
+        INFP_SAMPLER_PYTHON_ALONE,
         INFP_SAMPLER_N,
 };
+
+/* What a thread has of its Python interpreter's GIL; as stored in stack_samples.gil. */
+enum infp_gil {
+        INFP_GIL_UNKNOWN, /* no value */
+        INFP_GIL_NONE,    /* neither: it runs without it, or waits for something else */
+        INFP_GIL_HELD,
+        INFP_GIL_WAITED,
+        INFP_GILS,
+};
+const char *infp_gil_name(enum infp_gil gil); /* NULL: no value */
+enum infp_gil infp_gil_by_name(const char *name, size_t size);
 
 /* What a frame is; as stored in fKind. Colours and the legend of flame graphs go by it. */
 enum infp_frame_kind {

@@ -1,11 +1,13 @@
 #include "sampler/explain.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/human.h"
 #include "base/rights.h"
 #include "base/time.h"
+#include "model/stack_tables.h"
 
 void infp_explain_say(const struct infp_explain *explain, const char *format, ...)
 {
@@ -97,4 +99,56 @@ void infp_explain_counts(struct infp_explain *explain, const struct infp_perf_co
 {
         explain_skipped(explain, counts);
         explain_refused(explain, &counts->refused);
+}
+
+static void say_with_fix(const struct infp_explain *explain, const char *text, const char *fix, const char *more)
+{
+        infp_explain_say(explain, "%s%s%s%s%s", text, fix ? " (" : "", fix ? fix : "", fix ? " would help)" : "", more);
+}
+
+void infp_explain_fall_back(const struct infp_explain *explain, const struct infp_err *problem, const char *fix,
+                            bool is_next, bool is_inside)
+{
+        say_with_fix(
+                explain, problem->text, fix,
+                !is_next    ? ""
+                : is_inside ? "; Python processes of the command are sampled from inside, and what threads wait for is "
+                              "sampled instead, as --wall does"
+                            : "; what threads wait for is sampled instead, as --wall does");
+}
+
+void infp_explain_interpreter(const struct infp_explain *explain, int r, const char *text)
+{
+        infp_explain_source(explain, "interpreter", r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), text, NULL);
+        infp_explain_say(explain, "%s", text);
+}
+
+void infp_explain_problem(const struct infp_explain *explain, const char *instance, int r, const char *text)
+{
+        infp_explain_source(explain, instance, infp_source_state_of(r), text, NULL);
+        infp_explain_say(explain, "%s", text);
+}
+
+void infp_explain_program(const struct infp_explain *explain, int r, const struct infp_err *problem, const char *fix,
+                          bool is_asked)
+{
+        infp_explain_source(explain, "python", r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), problem->text,
+                            fix);
+        if (is_asked)
+                say_with_fix(explain, problem->text, fix, "");
+}
+
+void infp_explain_gil(struct infp_explain *explain, pid_t pid, const struct infp_python *python)
+{
+        const char *problem = infp_python_gil_problem(python);
+        char reason[256];
+
+        if (!problem || explain->said_gil == problem)
+                return;
+        explain->said_gil = problem;
+        snprintf(reason, sizeof(reason), "of Python in process %d it is not known who holds the GIL: %s", (int) pid,
+                 problem);
+        explain->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        infp_emit_source(explain->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_GIL, "wall", INFP_ABSENT, reason,
+                         NULL);
 }

@@ -23,6 +23,7 @@ struct infp_mode_context {
         const struct infp_perf *perf; /* NULL: no perf events are allowed */
         const char *perf_problem;     /* why */
         struct infp_inside *inside;   /* samplers inside processes; NULL: none */
+        struct infp_pythons *pythons; /* changes: NULL while, and where, there is none */
         /* Any thread: has turn called soon. */
         void (*wake)(const struct infp_mode_context *context);
         int wake_fd;
@@ -56,6 +57,8 @@ struct infp_sampler_mode {
         void (*fork)(void *state, int32_t pid, int32_t tid);
         void (*exec)(void *state, int32_t pid); /* it runs another program now: also a command that we started */
         void (*exit)(void *state, uint64_t t_ns, int32_t tid);
+        /* The Python of a process is known; python NULL: it runs that program no more. */
+        void (*python)(void *state, int32_t pid, uint64_t program, const struct infp_python *python);
         /* Behind each reading of the buffers, and when it is due. Returns when it wants to be called next at the latest (CLOCK_MONOTONIC);
          * UINT64_MAX: when there is something. */
         uint64_t (*turn)(void *state, uint64_t now_ns);

@@ -122,10 +122,7 @@ static void source(struct infp_sampler *sampler, const char *instance, enum infp
 static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
 {
         struct infp_perf_counts perf = { 0 };
-        struct infp_sampler_pythons pythons = { .method = NULL };
         struct infp_stacks_counts stacks;
-
-        infp_sampler_count_pythons(sampler->pythons, sampler->inside, &pythons);
         infp_stacks_counts(sampler->stacks, &stacks);
         if (sampler->perf) {
                 infp_perf_counts(sampler->perf, &perf);
@@ -134,7 +131,9 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
         for (unsigned i = 0; i < sampler->n_modes; i++) {
                 const struct sampler_mode *own = &sampler->modes[i];
                 struct infp_mode_counts counts = { 0 };
+                struct infp_sampler_pythons pythons;
 
+                infp_sampler_count_pythons(sampler->pythons, sampler->inside, own->mode->mode, &pythons);
                 if (own->mode->counts)
                         own->mode->counts(own->state, &counts);
                 if (!counts.method) {
@@ -146,14 +145,10 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
                         counts.wanted = (uint64_t) ((double) perf.clock_ns * counts.rate_hz / (double) INFP_NS_PER_S);
                 }
                 if (i == 0) /* what all share */
-                        counts.own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns +
-                                             pythons.counts.own_cpu_ns;
+                        counts.own_cpu_ns +=
+                                infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns + pythons.own_cpu_ns;
                 infp_sampler_put_row(sampler->emit, own->mode->mode, &stacks.modes[own->mode->mode], &counts,
-                                     pythons.method && (own->mode->mode == INFP_STACK_CPU ||
-                                                        (sampler->pythons && own->mode->mode == INFP_STACK_OFF_CPU))
-                                             ? &pythons
-                                             : NULL,
-                                     now_ns);
+                                     pythons.method ? &pythons : NULL, now_ns);
         }
 }
 
@@ -174,12 +169,11 @@ enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
 static void on_sample(void *context, const struct infp_perf_sample *sample)
 {
         struct infp_sampler *sampler = context;
-        const struct infp_perf_sample *const plain = sample;
         /* Without --cpu the clock is there for --wall alone. */
         const bool is_ours = sample->is_switch || sampler->options.cpu_hz > 0;
         struct infp_perf_sample with_python;
 
-        if (sampler->pythons && is_ours)
+        if (sampler->pythons && infp_pythons_have_program(sampler->pythons))
                 sample = infp_pythons_sample(sampler->pythons, sample, &with_python);
         if (sample->is_switch || (is_ours && !(sampler->inside && infp_inside_replaces(sampler->inside, sample->pid,
                                                                                        sample->tid, sample->t_ns))))
@@ -189,7 +183,7 @@ static void on_sample(void *context, const struct infp_perf_sample *sample)
                 if (sample->is_switch && own->mode->moved)
                         own->mode->moved(own->state, sample);
                 if (!sample->is_switch && own->mode->sample)
-                        own->mode->sample(own->state, plain); /* --wall has no Python frames of threads that wait */
+                        own->mode->sample(own->state, sample);
         }
 }
 
@@ -280,10 +274,8 @@ static void attach(struct infp_sampler *sampler, const pid_t *roots, size_t n_ro
                         break;
                 r = infp_perf_attach(sampler->perf, pids, n, &err);
         }
-        if (r < 0 && r != -EMFILE && r != -ENFILE && r != -ETIME) { /* of skipped threads the counts tell */
-                source(sampler, "perf", infp_source_state_of(r), err.text, NULL);
-                say(sampler, "%s", err.text);
-        }
+        if (r < 0 && r != -EMFILE && r != -ENFILE && r != -ETIME) /* of skipped threads the counts tell */
+                infp_explain_problem(&sampler->explain, "perf", r, err.text);
         for (size_t i = 0; i < n; i++)
                 infp_stacks_seed(sampler->stacks, pids[i]);
 }
@@ -292,16 +284,29 @@ static void attach(struct infp_sampler *sampler, const pid_t *roots, size_t n_ro
 
 static void python_problem(void *context, int r, const char *text)
 {
-        struct infp_sampler *sampler = context;
-
-        source(sampler, "interpreter", r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), text, NULL);
-        say(sampler, "%s", text);
+        infp_explain_interpreter(&((struct infp_sampler *) context)->explain, r, text);
 }
 
+static void python_known(void *context, pid_t pid, uint64_t program, const struct infp_python *python)
+{
+        struct infp_sampler *sampler = context;
+
+        EACH_MODE(sampler, own)
+        if (own->mode->python)
+                own->mode->python(own->state, pid, program, python);
+        if (python && sampler->options.wall_hz > 0)
+                infp_explain_gil(&sampler->explain, pid, python);
+}
+
+/* Frames of threads that wait need no more than the right to read their memory; those of threads that run are best read by the program
+ * in the kernel. Where processes sample themselves they are not read twice. */
 static void begin_python(struct infp_sampler *sampler)
 {
         const struct infp_sampler_options *own = &sampler->options;
         struct infp_pythons_options options = {
+                .has_records = sampler->perf != NULL,
+                .has_program = sampler->perf && !sampler->inside && own->python != INFP_PYTHON_INSIDE,
+                .known = python_known,
                 .root_fd = own->env->root_fd,
                 .wake_fd = sampler->context.wake_fd,
                 .names = &sampler->names,
@@ -311,15 +316,17 @@ static void begin_python(struct infp_sampler *sampler)
 
         if (sampler->inside)
                 source(sampler, "python", INFP_OK, NULL, NULL);
-        if (!sampler->perf || sampler->inside || (own->cpu_hz <= 0 && !own->off_cpu) ||
-            own->python == INFP_PYTHON_OFF || own->python == INFP_PYTHON_INSIDE)
+        if (own->python == INFP_PYTHON_OFF || !(options.has_program || own->wall_hz > 0 || own->off_cpu))
                 return;
-        options.samples = infp_perf_rings(sampler->perf) *
-                          (infp_perf_ring_bytes(sampler->perf) / (infp_perf_stack_bytes(sampler->perf) + 1));
+        if (sampler->perf)
+                options.samples = infp_perf_rings(sampler->perf) *
+                                  (infp_perf_ring_bytes(sampler->perf) / (infp_perf_stack_bytes(sampler->perf) + 1));
         if (infp_pythons_new(&options, &sampler->pythons, NULL) < 0)
                 return;
-        sampler->stacks_handler = infp_pythons_handler(sampler->pythons, &sampler->stacks_handler);
-        sampler->is_python_loading = true;
+        if (sampler->perf)
+                sampler->stacks_handler = infp_pythons_handler(sampler->pythons, &sampler->stacks_handler);
+        sampler->context.pythons = sampler->pythons;
+        sampler->is_python_loading = options.has_program;
 }
 
 /* Where it is not allowed, stacks have native frames alone. What a target starts before it is there stays native, too: events inherit
@@ -341,11 +348,12 @@ static void take_python(struct infp_sampler *sampler, bool is_waiting)
                 source(sampler, "python", INFP_OK, NULL, NULL);
                 return;
         }
-        source(sampler, "python", r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), err.text, fix);
-        if (sampler->options.python == INFP_PYTHON_OUTSIDE)
-                say(sampler, "%s%s%s%s", err.text, fix ? " (" : "", fix ? fix : "", fix ? " would help)" : "");
+        infp_explain_program(&sampler->explain, r, &err, fix, sampler->options.python == INFP_PYTHON_OUTSIDE);
+        if (sampler->options.wall_hz > 0 || sampler->options.off_cpu) /* threads that wait are read all the same */
+                return;
         sampler->stacks_handler = infp_stacks_handler(sampler->stacks);
         sampler->pythons = infp_pythons_free(sampler->pythons);
+        sampler->context.pythons = NULL;
 }
 
 /* What the recorder's thread asks for. Returns true when the end was asked for. */
@@ -372,10 +380,8 @@ static bool take_requests(struct infp_sampler *sampler)
                 return is_stopping;
         if (sampler->perf)
                 r = infp_perf_launch(sampler->perf, launch_pid, &err);
-        if (r < 0) {
-                source(sampler, "perf", infp_source_state_of(r), err.text, NULL);
-                say(sampler, "%s", err.text);
-        }
+        if (r < 0)
+                infp_explain_problem(&sampler->explain, "perf", r, err.text);
         pthread_mutex_lock(&sampler->lock);
         sampler->launch_pid = 0;
         pthread_cond_broadcast(&sampler->done);
@@ -549,12 +555,7 @@ static void fall_back(struct infp_sampler *sampler)
         if (is_next)
                 options->wall_hz =
                         options->cpu_hz < INFP_SAMPLER_DEFAULT_WALL_HZ ? options->cpu_hz : INFP_SAMPLER_DEFAULT_WALL_HZ;
-        say(sampler, "%s%s%s%s%s", sampler->perf_err.text, sampler->perf_fix ? " (" : "",
-            sampler->perf_fix ? sampler->perf_fix : "", sampler->perf_fix ? " would help)" : "",
-            !is_next                     ? ""
-            : sampler->options.is_inside ? "; Python processes of the command are sampled from inside, and what "
-                                           "threads wait for is sampled instead, as --wall does"
-                                         : "; what threads wait for is sampled instead, as --wall does");
+        infp_explain_fall_back(&sampler->explain, &sampler->perf_err, sampler->perf_fix, is_next, options->is_inside);
 }
 
 static void free_modes(struct infp_sampler *sampler)
@@ -597,10 +598,7 @@ static void make_context(struct infp_sampler *sampler)
 
 static void inside_problem(void *context, int r, const char *text)
 {
-        struct infp_sampler *sampler = context;
-
-        source(sampler, "python", infp_source_state_of(r), text, NULL);
-        say(sampler, "%s", text);
+        infp_explain_problem(&((struct infp_sampler *) context)->explain, "python", r, text);
 }
 
 static int open_inside(struct infp_sampler *sampler, struct infp_err *err)

@@ -1,21 +1,36 @@
 #include "sampler/sampler_row.h"
 
-void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside *inside,
+static const char *method_of(const struct infp_pythons *outside, enum infp_stack_mode mode)
+{
+        const bool has_program = infp_pythons_have_program(outside);
+
+        if (mode == INFP_STACK_CPU)
+                return has_program ? "a BPF program in the interrupt of the sample" : NULL;
+        if (has_program)
+                return mode == INFP_STACK_WALL
+                               ? "reading the memory of threads that wait, and a BPF program for those that run"
+                               : "a BPF program at the context switch, and reading the memory of threads that wait";
+        return mode == INFP_STACK_WALL ? "reading the memory of threads" : "reading the memory of threads that wait";
+}
+
+void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside *inside, enum infp_stack_mode mode,
                                 struct infp_sampler_pythons *ret)
 {
-        struct infp_inside_counts counts;
+        struct infp_inside_counts counts = { 0 };
 
-        if (outside) {
-                ret->method = "a BPF program in the interrupt of the sample";
+        *ret = (struct infp_sampler_pythons){ .method = outside ? method_of(outside, mode) : NULL };
+        if (outside)
                 ret->counts = infp_pythons_counts(outside);
-        } else if (inside) {
+        if (inside)
                 counts = infp_inside_counts(inside);
-                ret->method = "a sampler inside each process";
-                ret->is_inside = true;
-                ret->replaced = counts.replaced;
-                ret->handler_ns = counts.handler_ns;
-                ret->counts = counts.pythons;
-        }
+        ret->own_cpu_ns = ret->counts.own_cpu_ns + counts.pythons.own_cpu_ns;
+        if (!inside || mode != INFP_STACK_CPU)
+                return;
+        ret->method = "a sampler inside each process";
+        ret->is_inside = true;
+        ret->replaced = counts.replaced;
+        ret->handler_ns = counts.handler_ns;
+        ret->counts = counts.pythons;
 }
 
 static void fill_python(const struct infp_stack_counts *stacks, const struct infp_sampler_pythons *all,
@@ -28,6 +43,7 @@ static void fill_python(const struct infp_stack_counts *stacks, const struct inf
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNMERGED, (int64_t) stacks->python_unmerged);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_TORN, (int64_t) stacks->python_torn);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_MISSED, (int64_t) stacks->python_missed);
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_ALONE, (int64_t) stacks->python_alone);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNNAMED, (int64_t) pythons->unread);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_PROCESSES, (int64_t) pythons->processes);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNKNOWN, (int64_t) pythons->unknown);

@@ -6,14 +6,15 @@
 
 /* How Python frames are read. */
 struct infp_sampler_pythons {
-        const char *method; /* as in sampler.python_method; NULL: they are not */
+        const char *method;  /* as in sampler.python_method; NULL: they are not */
+        uint64_t own_cpu_ns; /* of all that reads them, for whatever mode */
         struct infp_pythons_counts counts;
         bool is_inside;
         uint64_t replaced, handler_ns; /* of samplers inside processes */
 };
 
-/* From whichever is not NULL. */
-void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside *inside,
+/* Of a mode. Each may be NULL. */
+void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside *inside, enum infp_stack_mode mode,
                                 struct infp_sampler_pythons *ret);
 /* pythons NULL: the mode has no Python frames. */
 void infp_sampler_put_row(struct infp_emit *emit, enum infp_stack_mode mode, const struct infp_stack_counts *stacks,

@@ -3,68 +3,25 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import time
 
 import pytest
 
+from parked import by_faulthandler, parked, start  # noqa: F401 (fixtures)
 from program import run
 from pythons import PYTHONS
 from waiting import wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
-SLEEPS = {"23", "35", "230", "270"}  # select, nanosleep, clock_nanosleep, pselect6
 TRUTH = HERE.parents[2] / "shared" / "truth"
-
-
-@pytest.fixture
-def start():
-    started = []
-
-    def begin(*words, env=None):
-        process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
-        started.append(process)
-        process.first_line = process.stdout.readline()
-        return process
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
-
-
-@pytest.fixture
-def parked(start, tmp_path):
-    def begin(name, *words):
-        program, environment = PYTHONS[name]
-        process = start(*program, HERE / "python_parked.py", tmp_path / "said", *words, env=environment)
-        process.said = tmp_path / "said"
-        process.n_threads = int(process.first_line)
-        wait_for(lambda: pathlib.Path(f"/proc/{process.pid}/syscall").read_text().split()[0] in SLEEPS, "the sleep of the first thread")
-        return process
-
-    return begin
 
 
 def backtrace(infprof, *words):
     done = run([infprof, "backtrace", "--json", *words])
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def by_faulthandler(process):
-    """The stacks of all threads, innermost frame first: (file, line, function)."""
-    process.send_signal(signal.SIGUSR1)
-
-    def said():
-        parts = re.split(r"^(?:Current thread|Thread) 0x.*\n", process.said.read_text(), flags=re.M)[1:]
-        stacks = [tuple((file, int(line), function) for file, line, function in re.findall(r'  File "(.*)", line (\d+) in (.*)', part))
-                  for part in parts]
-        return sorted(stacks) if len(stacks) == process.n_threads and all(stacks) else None
-
-    return wait_for(said, "faulthandler's answer")
 
 
 def python_frames(thread):

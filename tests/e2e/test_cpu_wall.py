@@ -185,7 +185,7 @@ def test_whole_stacks_of_python(infprof, run_dir):
     with subprocess.Popen(["/usr/bin/python3", "-c", PYTHON], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"
-            done = run([infprof, "record", "-o", run_dir, "--wall", "--no-finish", "--duration", "1.5", "--pid", process.pid])
+            done = run([infprof, "record", "-o", run_dir, "--wall", "--python=off", "--no-finish", "--duration", "1.5", "--pid", process.pid])
             assert done.returncode == 0, done.stderr
             truth, begins = elfutils_stacks(process.pid), first_mappings(process.pid)
             state = pathlib.Path(f"/proc/{process.pid}/status").read_text()

@@ -133,10 +133,23 @@ static void open_tree(struct tree *tree)
         infp_wall_thread_init(&tree->thread, 7, 8, STACK);
 }
 
+static unsigned n_also;
+
+static void read_also(void *context, struct infp_wall_thread *thread, const struct infp_wall_moment *moment)
+{
+        (void) context;
+        assert_int_equal(thread->tid, 8);
+        assert_int_not_equal(moment->letter, 'R');
+        n_also++;
+}
+
 static enum infp_wall_found read_tree(struct tree *tree)
 {
+        static const struct infp_wall_also also = { read_also, NULL };
+
+        n_also = 0;
         return infp_wall_thread_read(&tree->keeper, tree->proc_fd, &tree->thread, &tree->moment, NULL, 0,
-                                     &tree->stack_size, &tree->refused);
+                                     &tree->stack_size, &also, &tree->refused);
 }
 
 static void close_tree(struct tree *tree)
@@ -157,7 +170,9 @@ static void test_thread(void **state)
         assert_int_equal(tree.moment.letter, 'S');
         assert_int_equal(tree.moment.call, 0);
         assert_string_equal(tree.moment.wchan, "pipe_read");
+        assert_int_equal(n_also, 1);
         assert_int_equal(read_tree(&tree), INFP_WALL_IDLE);
+        assert_int_equal(n_also, 0); /* it is where it was */
         /* It ran, and is back where it was. */
         put(&tree, "schedstat", "1001 20 4\n");
         assert_int_equal(read_tree(&tree), INFP_WALL_CHANGED);
@@ -166,6 +181,7 @@ static void test_thread(void **state)
         put(&tree, "syscall", "running\n");
         assert_int_equal(read_tree(&tree), INFP_WALL_CHANGED);
         assert_int_equal(tree.moment.letter, 'R');
+        assert_int_equal(n_also, 0);
         assert_string_equal(tree.moment.wchan, "");
         /* Whoever runs is never idle, whatever the kernel has counted meanwhile. */
         assert_int_equal(read_tree(&tree), INFP_WALL_CHANGED);
@@ -185,6 +201,7 @@ static void test_without_files(void **state)
         put(&tree, "schedstat", "0 0 0\n");
         assert_int_equal(read_tree(&tree), INFP_WALL_CHANGED);
         assert_int_equal(read_tree(&tree), INFP_WALL_CHANGED);
+        assert_int_equal(n_also, 0);
         tree_command("rm '%s/proc/7/task/8/schedstat'", tree.top);
         assert_int_equal(read_tree(&tree), INFP_WALL_CHANGED);
         /* A kernel without /proc/TID/syscall, or one that refuses it: the state is that of stat. */
@@ -242,7 +259,7 @@ static void test_real_thread(void **state)
         infp_wall_thread_init(&thread, getpid(), tid, STACK);
         do
                 usleep(1000);
-        while (infp_wall_thread_read(&keeper, proc_fd, &thread, &moment, stack, STACK, &size, &refused) !=
+        while (infp_wall_thread_read(&keeper, proc_fd, &thread, &moment, stack, STACK, &size, NULL, &refused) !=
                        INFP_WALL_CHANGED ||
                moment.letter == 'R');
         if (refused.call || refused.stack) {
@@ -258,13 +275,13 @@ static void test_real_thread(void **state)
                 assert_memory_equal(stack + (frame_of_waiter + 8 - moment.registers[INFP_RSP]),
                                     (void *) (frame_of_waiter + 8), 8);
         }
-        assert_int_equal(infp_wall_thread_read(&keeper, proc_fd, &thread, &moment, stack, STACK, &size, &refused),
+        assert_int_equal(infp_wall_thread_read(&keeper, proc_fd, &thread, &moment, stack, STACK, &size, NULL, &refused),
                          INFP_WALL_IDLE);
         assert_int_equal(keeper.n_kept, 2);
         assert_int_equal(write(go_on[1], "x", 1), 1);
         pthread_join(id, NULL);
         /* The number may live on for a moment. */
-        while (infp_wall_thread_read(&keeper, proc_fd, &thread, &moment, stack, STACK, &size, &refused) !=
+        while (infp_wall_thread_read(&keeper, proc_fd, &thread, &moment, stack, STACK, &size, NULL, &refused) !=
                INFP_WALL_GONE)
                 usleep(1000);
         infp_wall_thread_close(&keeper, &thread);

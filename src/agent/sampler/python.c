@@ -212,7 +212,8 @@ static void name_all(struct infp_agent_python *python, const struct infp_python_
         uint32_t n_checked;
 
         list_codes(python, n);
-        n_checked = infp_agent_checks_make(&python->checks, &layout, &code_check);
+        python->checks.pid = getpid();
+        n_checked = infp_python_checks_make(&python->checks, &layout, &code_check);
         for (uint32_t i = 0; i < n; i++) {
                 const struct infp_python_frame *frame = &python->frames[i];
                 const uint32_t at = python->copies[i];

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 #include "agent/core/memory.h"
-#include "agent/sampler/checks.h"
 #include "ring/writer.h"
+#include "unwind/python/checks.h"
 #include "unwind/python/code.h"
 
 enum { INFP_AGENT_PYTHON_THREADS = 4096 };
@@ -15,7 +15,7 @@ enum { INFP_AGENT_PYTHON_THREADS = 4096 };
 struct infp_agent_python {
         struct infp_agent_memory memory;
         struct infp_python_frame frames[INFP_WIRE_FRAMES];
-        struct infp_agent_checks checks;
+        struct infp_python_checks checks;
         uint16_t copies[INFP_WIRE_FRAMES]; /* of each frame: which of the checks */
         struct infp_python_code code;
         struct infp_python_thread threads[INFP_AGENT_PYTHON_THREADS];

@@ -10,8 +10,7 @@
 
 enum {
         MOST_CODES = 65536,
-        TRIES = 5,            /* of a running thread */
-        GLIBC_NUMBER = 0x2d0, /* of struct pthread: the thread's number; x86-64, all versions since 2.10 */
+        TRIES = 5, /* of a running thread */
 };
 
 int infp_backtrace_python_open(struct infp_backtraces *b, pid_t pid, pid_t tid, struct infp_backtrace_python *ret,
@@ -63,42 +62,6 @@ void infp_backtrace_python_list(struct infp_backtrace_python *python)
                 infp_map_put(&python->by_pthread, python->threads[i].pthread, i);
 }
 
-static bool read_word(const struct infp_backtrace_python *python, uint64_t address, uint64_t *ret)
-{
-        return python->memory.read(python->memory.context, address, ret, sizeof(*ret)) == 0;
-}
-
-static bool is_word(const struct infp_backtrace_python *python, uint64_t address, uint64_t wanted)
-{
-        uint64_t now;
-
-        return read_word(python, address, &now) && now == wanted;
-}
-
-/* The thread state still is what it was when it was listed. */
-static bool is_there(const struct infp_backtrace_python *python, const struct infp_python_thread *thread)
-{
-        return is_word(python, thread->state + python->found.layout.thread_pthread, thread->pthread) &&
-               is_word(python, thread->state + python->found.layout.thread_interp, thread->interpreter);
-}
-
-/* Whether no thread state has been made since the list was. Each version puts new ones, and new interpreters, before all others. */
-static bool is_newest(const struct infp_backtrace_python *python)
-{
-        const struct infp_python_layout *layout = &python->found.layout;
-        const struct infp_python_thread *threads = python->threads;
-
-        if (!python->is_whole || !python->n_threads ||
-            !is_word(python, python->found.runtime + layout->runtime_interpreters, threads[0].interpreter))
-                return false;
-        for (uint32_t i = 0; i < python->n_threads; i++)
-                if ((!i || threads[i].interpreter != threads[i - 1].interpreter) &&
-                    (!is_word(python, threads[i].interpreter + layout->interp_threads, threads[i].state) ||
-                     !is_there(python, &threads[i])))
-                        return false;
-        return true;
-}
-
 /* The thread state of a thread that is stopped. One that began since the list was made is in a newer one. */
 static const struct infp_python_thread *find(struct infp_backtrace_python *python, uint64_t pthread)
 {
@@ -106,9 +69,11 @@ static const struct infp_python_thread *find(struct infp_backtrace_python *pytho
                 const uint64_t *at = infp_map_get(&python->by_pthread, pthread);
                 const struct infp_python_thread *thread = at ? &python->threads[*at] : NULL;
 
-                if (thread && is_there(python, thread))
+                if (thread && infp_python_thread_is_there(&python->found.layout, &python->memory, thread))
                         return thread;
-                if (try || (!thread && is_newest(python)))
+                if (try || (!thread && python->is_whole &&
+                            infp_python_threads_are_newest(&python->found.layout, &python->memory,
+                                                           python->found.runtime, python->threads, python->n_threads)))
                         return NULL;
                 infp_backtrace_python_list(python);
         }
@@ -295,13 +260,7 @@ bool infp_backtrace_python_walk_running(struct infp_backtrace_python *python, co
 int32_t infp_backtrace_python_number(const struct infp_backtrace_python *python,
                                      const struct infp_python_thread *thread)
 {
-        int32_t number = 0;
-
-        if (thread->native_id)
-                return (int32_t) thread->native_id;
-        if (python->memory.read(python->memory.context, thread->pthread + GLIBC_NUMBER, &number, sizeof(number)) < 0)
-                return 0;
-        return number;
+        return thread->native_id ? (int32_t) thread->native_id : infp_python_thread_number(&python->memory, thread);
 }
 
 static void show_code(const struct infp_backtrace_python *python, uint32_t i, const struct infp_python_frame *frame,

@@ -18,6 +18,7 @@ struct infp_python_moment {
         const struct infp_python_range *ranges; /* of the interpreter's loop; stays for longer than any sample waits */
         uint32_t n_ranges;
         bool has_frames; /* false: none were read */
+        bool is_alone;   /* they are the whole stack: there is no native one of their moment */
         uint32_t n;
         const struct infp_python_frame *frames; /* the innermost first */
         const uint64_t *ids;                    /* of the named frames; 0: no memory, or a shim */

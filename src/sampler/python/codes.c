@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "unwind/python/checks.h"
 #include "unwind/python/code.h"
 
 enum {
@@ -30,6 +31,7 @@ struct infp_python_codes {
         struct cached {
                 uint64_t code, instruction, id;
         } frames[FRAMES];
+        struct infp_python_checks checks;
         struct infp_python_code scratch; /* as large as the largest line table */
 };
 
@@ -60,41 +62,19 @@ struct infp_python_codes *infp_python_codes_free(struct infp_python_codes *codes
         return NULL;
 }
 
-static bool check_of(const struct infp_frames_process *process, const struct infp_python_memory *memory, uint64_t code,
-                     uint32_t *ret)
-{
-        const struct infp_python_layout *layout = &process->layout;
-        uint64_t words[INFP_PYTHON_CHECK_WORDS], sum;
-
-        if (memory->read(memory->context, code + process->check.begin, words, sizeof(words)) < 0)
-                return false;
-        sum = infp_python_check_words(&process->check, words);
-        for (unsigned i = 0; i < process->check.n_texts; i++) {
-                const uint64_t address = words[process->check.texts[i]];
-                struct infp_python_check_text text;
-                uint64_t end_at, end = 0;
-
-                if (memory->read(memory->context, address + layout->str_length, &text, sizeof(text)) < 0)
-                        memset(&text, 0, sizeof(text));
-                end_at = infp_python_check_end(layout, address, &text);
-                if (end_at && memory->read(memory->context, end_at, &end, sizeof(end)) < 0)
-                        end = 0;
-                sum = infp_python_check_add(sum, infp_python_check_text(layout, &text, end));
-        }
-        *ret = infp_python_check_done(sum);
-        return true;
-}
-
 /* Into scratch. False: it is not there any more. The sample says which one it was: address and check. */
 static bool read_code(struct infp_python_codes *codes, const struct infp_python_process *process,
                       const struct infp_frames_one *frame)
 {
         const struct infp_python_memory memory = infp_python_process_memory(process->pid);
         const struct infp_python *python = process->python;
-        uint32_t check;
 
+        codes->checks.pid = process->pid;
+        codes->checks.n = 1;
+        codes->checks.codes[0] = frame->code;
         return infp_python_code_read(&python->layout, &memory, python->code_type, frame->code, &codes->scratch) == 0 &&
-               check_of(process->frames, &memory, frame->code, &check) && check == frame->check;
+               infp_python_checks_make(&codes->checks, &process->frames->layout, &process->frames->check) == 1 &&
+               codes->checks.ret[0] == frame->check;
 }
 
 static struct code *keep(struct infp_python_codes *codes, bool was_read)

@@ -55,6 +55,7 @@ struct search {
         char *maps;
         struct candidate files[MOST_FILES], *program_file; /* NULL: that one is not known */
         unsigned n_files;
+        bool has_glibc;
         struct candidate asyncio; /* the module _asyncio, where it is a file of its own; path NULL: it is not there */
         int open_error;           /* of one that could not be opened; 0 */
         char unopened[4096];
@@ -114,6 +115,12 @@ static bool is_python_name(const char *path)
         return strncmp(name, "libpython", 9) == 0 || strncmp(name, "python", 6) == 0;
 }
 
+/* It is mapped before all else; up to glibc 2.33 its file had the version in its name. */
+static bool is_glibcs_loader(const char *name)
+{
+        return strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld-2.", 5) == 0;
+}
+
 /* The program, and all files of Python by their names. */
 static void list_files(struct search *s)
 {
@@ -128,6 +135,7 @@ static void list_files(struct search *s)
                         continue;
                 drop_deleted(path);
                 is_program = strcmp(path, s->program) == 0;
+                s->has_glibc |= is_glibcs_loader(infp_base_name(path));
                 if (strncmp(infp_base_name(path), "_asyncio.", 9) == 0)
                         s->asyncio = (struct candidate){ .line = line, .path = path, .image.fd = -1 };
                 if (s->n_files == MOST_FILES || (!is_program && !is_python_name(path)))
@@ -429,6 +437,7 @@ static int take(struct search *s, struct candidate *c, struct infp_python *ret, 
                 .runtime = resolve(program->file.runtime, program, c->file.runtime, c),
                 .code_type = resolve(program->file.code_type, program, c->file.code_type, c),
                 .none = resolve(program->file.none, program, c->file.none, c),
+                .has_glibc = s->has_glibc,
         };
         snprintf(ret->object, sizeof(ret->object), "%s", c->path);
         if (!ret->runtime) {
@@ -491,4 +500,14 @@ int infp_python_find(int root_fd, pid_t pid, struct infp_python *ret, struct inf
         free(s->maps);
         free(s);
         return r;
+}
+
+const char *infp_python_gil_problem(const struct infp_python *python)
+{
+        if (python->layout.is_free_threaded)
+                return "it is a free-threaded build, whose threads wait for no GIL unless that is switched on, which "
+                       "is not read";
+        if (!python->has_glibc)
+                return "its C library is not glibc, whose condition variables show who waits for the GIL";
+        return NULL;
 }

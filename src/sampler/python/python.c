@@ -24,9 +24,12 @@ enum {
         MOST_RING_BYTES = 16 << 20,
         MOST_PROCESSES = 65536,
         SWEEP_S = 2,
-        NEW_S = 1,   /* since a program began, or was about to */
+        NEW_S = 1, /* since a program began, or was about to */
+        FIRST_PAUSE_MS = 50,
         KEEP_S = 10, /* an interpreter that nobody runs any more: samples that wait for tables may name it */
 };
+
+#define LAST_PAUSE_NS (10 * INFP_NS_PER_S)
 
 const char *infp_python_way_name(enum infp_python_way way)
 {
@@ -56,7 +59,8 @@ struct process {
         uint64_t id; /* of this program in it */
         enum state state;
         struct interpreter *interpreter;
-        uint64_t ended_ns; /* 0: its first thread has not ended */
+        uint64_t ended_ns;           /* 0: its first thread has not ended */
+        uint64_t again_ns, pause_ns; /* without records: when to look again whether it runs Python */
 };
 
 struct infp_pythons {
@@ -109,6 +113,8 @@ static void leave(struct infp_pythons *pythons, struct process *process)
                 return;
         if (pythons->bpf)
                 infp_bpf_drop(pythons->bpf, process->pid);
+        if (pythons->options.known)
+                pythons->options.known(pythons->options.context, process->pid, process->id, NULL);
         if (--process->interpreter->n_refs == 0)
                 process->interpreter->unused_ns = infp_clock_ns(CLOCK_MONOTONIC);
         process->interpreter = NULL;
@@ -155,6 +161,8 @@ static void run(struct infp_pythons *pythons, struct process *process, struct in
         interpreter->n_refs++;
         process->interpreter = interpreter;
         pythons->n_known++;
+        if (pythons->options.known)
+                pythons->options.known(pythons->options.context, process->pid, process->id, &interpreter->python);
 }
 
 static struct interpreter *add_interpreter(struct infp_pythons *pythons, const struct infp_python *python)
@@ -211,8 +219,9 @@ static void sweep(struct infp_pythons *pythons, uint64_t now_ns)
                 const struct infp_map_slot slot = pythons->by_pid.slots[i];
                 struct process *process = (struct process *) (uintptr_t) slot.value;
 
-                if (!slot.key || !process->ended_ns || now_ns < process->ended_ns + SWEEP_S * INFP_NS_PER_S ||
-                    kill(process->pid, 0) == 0 || errno != ESRCH)
+                if (!slot.key || (pythons->options.has_records && !process->ended_ns) ||
+                    now_ns < process->ended_ns + SWEEP_S * INFP_NS_PER_S || kill(process->pid, 0) == 0 ||
+                    errno != ESRCH)
                         continue;
                 leave(pythons, process);
                 infp_map_delete(&pythons->by_pid, slot.key);
@@ -318,15 +327,17 @@ static const struct infp_frames_record *record_of(struct infp_pythons *pythons, 
 }
 
 static void name_frames(struct infp_pythons *pythons, const struct process *process,
-                        const struct infp_frames_record *record)
+                        const struct infp_frames_one *frames, uint32_t n)
 {
         const struct infp_python_process own = { .id = process->id,
                                                  .pid = process->pid,
                                                  .python = &process->interpreter->python,
                                                  .frames = &process->interpreter->frames };
 
-        for (uint32_t i = 0; i < record->n; i++) {
-                const struct infp_frames_one *one = &record->frames[i];
+        const uint64_t unread = infp_python_codes_unread(pythons->codes);
+
+        for (uint32_t i = 0; i < n; i++) {
+                const struct infp_frames_one *one = &frames[i];
 
                 pythons->frames[i] = (struct infp_python_frame){
                         .code = one->code,
@@ -336,6 +347,52 @@ static void name_frames(struct infp_pythons *pythons, const struct process *proc
                 };
                 pythons->ids[i] = one->code ? infp_python_codes_frame(pythons->codes, &own, one) : 0;
         }
+        if (infp_python_codes_unread(pythons->codes) != unread) /* code is freed faster than it is named */
+                pythons->new_ns = infp_clock_ns(CLOCK_MONOTONIC);
+}
+
+static void begin_moment(struct infp_pythons *pythons, const struct process *process)
+{
+        pythons->moment = (struct infp_python_moment){
+                .ranges = process->interpreter->python.ranges,
+                .n_ranges = process->interpreter->python.n_ranges,
+                .frames = pythons->frames,
+                .ids = pythons->ids,
+        };
+}
+
+const struct infp_python_moment *infp_pythons_read(struct infp_pythons *pythons, pid_t pid,
+                                                   const struct infp_python_read *read)
+{
+        const struct process *process = find(pythons, pid);
+
+        if (!process || !process->interpreter || process->id != read->program)
+                return NULL;
+        begin_moment(pythons, process);
+        name_frames(pythons, process, read->frames, read->n);
+        pythons->moment.has_frames = read->has_frames;
+        pythons->moment.is_alone = read->is_alone;
+        pythons->moment.n = read->n;
+        pythons->moment.end = read->end;
+        return &pythons->moment;
+}
+
+void infp_pythons_meet(struct infp_pythons *pythons, pid_t pid, uint64_t now_ns)
+{
+        struct process *process = find(pythons, pid);
+
+        if (process && (process->interpreter || pythons->options.has_records || process->state != KNOWN ||
+                        now_ns < process->again_ns))
+                return;
+        if (!process)
+                process = begin(pythons, pid);
+        if (!process)
+                return;
+        process->pause_ns = !process->pause_ns                  ? FIRST_PAUSE_MS * INFP_NS_PER_MS
+                            : process->pause_ns < LAST_PAUSE_NS ? 2 * process->pause_ns
+                                                                : process->pause_ns;
+        process->again_ns = now_ns + process->pause_ns;
+        ask(pythons, process);
 }
 
 static const struct infp_python_moment *moment_of(struct infp_pythons *pythons, const struct infp_perf_sample *sample)
@@ -352,19 +409,10 @@ static const struct infp_python_moment *moment_of(struct infp_pythons *pythons, 
                 return NULL;
         if (process->ended_ns)
                 process->ended_ns = sample->t_ns;
-        pythons->moment = (struct infp_python_moment){
-                .ranges = process->interpreter->python.ranges,
-                .n_ranges = process->interpreter->python.n_ranges,
-                .frames = pythons->frames,
-                .ids = pythons->ids,
-        };
+        begin_moment(pythons, process);
         record = record_of(pythons, sample);
         if (record) {
-                const uint64_t unread = infp_python_codes_unread(pythons->codes);
-
-                name_frames(pythons, process, record);
-                if (infp_python_codes_unread(pythons->codes) != unread) /* code is freed faster than it is named */
-                        pythons->new_ns = infp_clock_ns(CLOCK_MONOTONIC);
+                name_frames(pythons, process, record->frames, record->n);
                 pythons->moment.n = record->n;
                 pythons->moment.has_frames = true;
                 pythons->moment.end = record->end;
@@ -451,7 +499,7 @@ int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pyt
                 r = infp_python_finder_new(options->root_fd, options->wake_fd, &pythons->finder);
         if (r < 0 || !pythons->codes)
                 r = infp_fail(err, -ENOMEM, "no memory for Python frames");
-        if (r == 0) {
+        if (r == 0 && options->has_program) {
                 r = infp_thread_start(&pythons->load.thread, "infprof-bpf", 0, load, pythons);
                 pythons->load.has_thread = r == 0;
                 if (r < 0)
@@ -499,6 +547,11 @@ static void put_known(struct infp_pythons *pythons)
                 if (slot.key && process->interpreter)
                         infp_bpf_put(pythons->bpf, process->pid, &process->interpreter->frames);
         }
+}
+
+bool infp_pythons_have_program(const struct infp_pythons *pythons)
+{
+        return pythons->bpf != NULL;
 }
 
 int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const char **ret_fix, struct infp_err *err)

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "sampler/perf/perf.h"
+#include "sampler/python/find.h"
+#include "sampler/python/frames.h"
 #include "sampler/python/names.h"
 
 enum infp_python_way {
@@ -19,8 +21,12 @@ struct infp_pythons_options {
         struct infp_python_names *names; /* filled; stays for longer than this */
         int root_fd, wake_fd;            /* wake_fd: an eventfd that has infp_pythons_turn called soon */
         uint32_t samples;                /* that perf's buffers hold: so many records have room, too */
+        bool has_records;                /* perf reports what processes map, and when they run another program */
+        bool has_program;                /* the kernel's program is to be loaded; else the front reads frames alone */
         /* A Python that is not known (-ENOTSUP) or may not be read: once a text. */
         void (*problem)(void *context, int r, const char *text);
+        /* The Python of a process is known; python NULL: it runs that program no more. May be NULL. program: as in infp_python_read. */
+        void (*known)(void *context, pid_t pid, uint64_t program, const struct infp_python *python);
         void *context;
 };
 
@@ -30,6 +36,22 @@ struct infp_pythons;
 int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pythons **ret, struct infp_err *err);
 struct infp_pythons *infp_pythons_free(struct infp_pythons *pythons); /* NULL is fine; returns NULL */
 
+/* A process that somebody meets beside the records. */
+void infp_pythons_meet(struct infp_pythons *pythons, pid_t pid, uint64_t now_ns);
+/* Frames that somebody else has read (sampler/waits/wall_python.h). */
+struct infp_python_read {
+        uint64_t program; /* which program of the process it was */
+        bool has_frames, is_alone;
+        uint32_t n;
+        enum infp_python_end end;
+        const struct infp_frames_one *frames;
+};
+/* Names them. Valid until the next call. NULL: the process runs another program by now. */
+const struct infp_python_moment *infp_pythons_read(struct infp_pythons *pythons, pid_t pid,
+                                                   const struct infp_python_read *read);
+
+/* Whether frames are read in the interrupts of samples. */
+bool infp_pythons_have_program(const struct infp_pythons *pythons);
 /* The descriptor of the program, which perf's events are to run from now on; -EAGAIN: it is being loaded still, unless is_waiting; or why
  * it cannot be, as infp_bpf_open says it: there will be no Python frames. */
 int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const char **ret_fix, struct infp_err *err);

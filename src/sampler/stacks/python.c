@@ -37,6 +37,26 @@ static void put_merged(struct infp_stacks *stacks, struct infp_unwound *unwound,
         unwound->result.n_frames = n;
 }
 
+/* There is no native stack. */
+static void put_alone(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_python_moment *python,
+                      struct infp_stack_counts *counts)
+{
+        uint32_t n = 0;
+
+        if (python->end == INFP_PYTHON_TORN || python->end == INFP_PYTHON_CYCLE) {
+                counts->python_torn++;
+                return;
+        }
+        for (uint32_t i = 0; i < python->n && n < stacks->max_depth; i++)
+                if (python->frames[i].code)
+                        stacks->merge.order[n++] = i | INFP_PYTHON_IS_PYTHON;
+        if (!n)
+                return;
+        counts->python_alone++;
+        unwound->result.end = python->end == INFP_PYTHON_TOO_DEEP ? INFP_UNWIND_TOO_DEEP : INFP_UNWIND_COMPLETE;
+        put_merged(stacks, unwound, python, n);
+}
+
 void infp_stack_merge(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_python_moment *python,
                       struct infp_stack_counts *counts)
 {
@@ -45,8 +65,11 @@ void infp_stack_merge(struct infp_stacks *stacks, struct infp_unwound *unwound, 
                    is_whole = python->has_frames && python->end != INFP_PYTHON_TORN && python->end != INFP_PYTHON_CYCLE;
         uint32_t n;
 
-        if (!n_native)
+        if (!n_native) {
+                if (python->is_alone && python->has_frames)
+                        put_alone(stacks, unwound, python, counts);
                 return;
+        }
         /* Without Python frames it fails where the interpreter's loop was at work. */
         n = infp_python_merge(stacks->merge.pcs, stacks->merge.is_exact, n_native, is_cut, python->ranges,
                               python->n_ranges, python->frames, is_whole ? python->n : 0,

@@ -365,6 +365,8 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
         infp_row_i64(row, INFP_STACK_SAMPLES_SAMPLES, found->samples);
         if (state)
                 infp_row_str(row, INFP_STACK_SAMPLES_STATE, state);
+        if (found->gil)
+                infp_row_str(row, INFP_STACK_SAMPLES_GIL, infp_gil_name(found->gil));
         infp_row_str(row, INFP_STACK_SAMPLES_MODE, infp_stack_mode_name(found->mode));
         r = infp_stack_put_row(stacks);
         if (r < 0)

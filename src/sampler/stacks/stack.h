@@ -58,6 +58,7 @@ struct infp_stack_found {
         uint32_t depth; /* of the stack's innermost node, as in stacks.depth; what infp_stacks_extend counts on */
         enum infp_stack_mode mode;
         bool is_truncated; /* outer frames are missing */
+        enum infp_gil gil; /* mode wall */
         uint32_t samples;  /* of the row: 1; more where a thread did not run between several (wall.h) */
 };
 
@@ -128,6 +129,7 @@ struct infp_stack_counts {
         /* Of stacks in which Python was at work: its frames are in their places; or not, since both parts do not fit, since its frames
          * could not be read whole, or since none were read. */
         uint64_t python_merged, python_unmerged, python_torn, python_missed;
+        uint64_t python_alone; /* whose Python frames are all that is known */
 };
 struct infp_stacks_counts {
         struct infp_stack_counts modes[INFP_STACK_MODES];

@@ -77,6 +77,7 @@ static int open_off_cpu(void *state, const struct infp_mode_context *context, st
                 say_no_stacks(off_cpu);
         }
         infp_off_cpu_waits_init(&off_cpu->waits, context->stacks, LEAST_US * UINT64_C(1000));
+        off_cpu->waits.context = context;
         return infp_wall_reader_start(&reader, &off_cpu->waits.reader, err);
 }
 
@@ -115,6 +116,13 @@ static void exited(void *state, uint64_t t_ns, int32_t tid)
 
         infp_wall_reader_drain(off_cpu->waits.reader, true); /* after its end nobody knows its name */
         infp_off_cpu_exit(&off_cpu->waits, t_ns, tid);
+}
+
+static void on_python(void *state, int32_t pid, uint64_t program, const struct infp_python *python)
+{
+        struct off_cpu *off_cpu = state;
+
+        infp_wall_reader_python(off_cpu->waits.reader, pid, python ? infp_wall_python_new(program, python) : NULL);
 }
 
 static void say_cost(struct off_cpu *off_cpu)
@@ -192,6 +200,7 @@ const struct infp_sampler_mode infp_sampler_mode_off_cpu = {
         .fork = forked,
         .exec = executed,
         .exit = exited,
+        .python = on_python,
         .turn = turn,
         .end = end,
         .counts = count,

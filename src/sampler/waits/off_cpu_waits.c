@@ -490,8 +490,9 @@ static struct infp_off_cpu_place *read_place(struct infp_off_cpu_waits *waits, c
         infp_wall_call_name(&message->moment, text, sizeof(text));
         place->call = *text ? word_of(waits, text) : NULL;
         place->wchan = *message->moment.wchan ? word_of(waits, message->moment.wchan) : NULL;
-        if (message->moment.has_registers && message->stack_size) {
-                const struct infp_perf_sample sample = infp_wall_sample(message);
+        if ((message->moment.has_registers && message->stack_size) || message->n_python) {
+                const struct infp_perf_sample sample =
+                        infp_wall_sample(message, waits->context ? waits->context->pythons : NULL);
 
                 infp_stacks_take(waits->stacks, &sample, INFP_STACK_OFF_CPU, on_read, waits,
                                  (uint64_t) (uintptr_t) place);
@@ -573,6 +574,8 @@ void infp_off_cpu_take(void *context, const struct infp_wall_message *message)
 {
         struct infp_off_cpu_waits *waits = context;
 
+        if (message->kind == INFP_WALL_MESSAGE_MOMENT && waits->context && waits->context->pythons)
+                infp_pythons_meet(waits->context->pythons, message->pid, message->moment.t_ns);
         if (message->kind == INFP_WALL_MESSAGE_MOMENT)
                 take_moment(waits, message);
         else if (message->kind == INFP_WALL_MESSAGE_ROUND)

@@ -13,15 +13,16 @@ struct infp_off_cpu_place;
 
 struct infp_off_cpu_waits {
         struct infp_stacks *stacks;
-        uint64_t least_ns;                 /* shorter waits are told in sums, without stacks */
-        struct infp_wall_reader *reader;   /* NULL: nobody reads larger copies of stacks */
-        struct infp_map threads;           /* tid -> struct thread */
-        struct infp_map words;             /* hash -> text */
-        struct infp_map states;            /* stack -> text: what those who wait there wait for */
-        struct infp_off_cpu_wait *open;    /* a thread waits */
-        struct infp_off_cpu_wait *closed;  /* over; what was read during it may still come */
-        struct infp_off_cpu_wait *telling; /* over; their stacks are not known yet */
-        struct infp_off_cpu_place *places; /* all that infp_stacks or a thread has */
+        const struct infp_mode_context *context; /* NULL: there is no Python */
+        uint64_t least_ns;                       /* shorter waits are told in sums, without stacks */
+        struct infp_wall_reader *reader;         /* NULL: nobody reads larger copies of stacks */
+        struct infp_map threads;                 /* tid -> struct thread */
+        struct infp_map words;                   /* hash -> text */
+        struct infp_map states;                  /* stack -> text: what those who wait there wait for */
+        struct infp_off_cpu_wait *open;          /* a thread waits */
+        struct infp_off_cpu_wait *closed;        /* over; what was read during it may still come */
+        struct infp_off_cpu_wait *telling;       /* over; their stacks are not known yet */
+        struct infp_off_cpu_place *places;       /* all that infp_stacks or a thread has */
         uint32_t n_waits, n_copies, n_places;
         uint64_t told_ns;                  /* last look at sums */
         uint64_t round_ns;                 /* of the reader, that ended last */

@@ -55,6 +55,7 @@ static int open_wall(void *state, const struct infp_mode_context *context, struc
                                  "--wall reads the threads of a target: give a command, or --pid, --name or --port");
         wall->context = context;
         infp_wall_rows_init(&wall->rows, context->stacks);
+        wall->rows.context = context;
         return infp_wall_reader_start(&reader, &wall->rows.reader, err);
 }
 
@@ -88,6 +89,13 @@ static void exited(void *state, uint64_t t_ns, int32_t tid)
         (void) t_ns;
         infp_wall_reader_drain(wall->rows.reader, true); /* after its end nobody knows its name */
         infp_wall_rows_exited(&wall->rows, tid);
+}
+
+static void on_python(void *state, int32_t pid, uint64_t program, const struct infp_python *python)
+{
+        struct wall *wall = state;
+
+        infp_wall_reader_python(wall->rows.reader, pid, python ? infp_wall_python_new(program, python) : NULL);
 }
 
 /* ---- what could not be had ---- */
@@ -157,6 +165,8 @@ static uint64_t turn(void *state, uint64_t now_ns)
         }
         if (infp_wall_reader_drain(wall->rows.reader, false))
                 return now_ns;
+        infp_wall_reader_want_running(wall->rows.reader,
+                                      wall->context->pythons && !infp_pythons_have_program(wall->context->pythons));
         infp_wall_reader_counts(wall->rows.reader, &counts);
         wall->context->emit->t_ns = now_ns;
         say_refused(wall, &counts.refused);
@@ -211,6 +221,7 @@ const struct infp_sampler_mode infp_sampler_mode_wall = {
         .fork = forked,
         .exec = executed,
         .exit = exited,
+        .python = on_python,
         .turn = turn,
         .end = end,
         .counts = count,

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "sampler/perf/perf.h"
-#include "sampler/waits/wall_proc.h"
+#include "sampler/python/python.h"
+#include "sampler/waits/wall_python.h"
 
 enum infp_wall_message_kind {
         INFP_WALL_MESSAGE_MOMENT, /* a thread has run since its last one, or is new: `moment` and the stack hold until the next */
@@ -20,19 +21,30 @@ struct infp_wall_message {
         uint32_t n_threads;             /* of a round */
         uint64_t period_ns;             /* of a round */
         struct infp_wall_moment moment; /* of a round its t_ns alone */
-        uint32_t stack_size;
-        uint8_t stack[]; /* from moment.registers[INFP_RSP] on */
+        uint64_t program;               /* of its process, which runs Python; 0: none that is known */
+        enum infp_gil gil;
+        bool has_python, is_python_alone; /* as in infp_wall_python_found */
+        uint32_t n_python, python_end;
+        uint32_t stack_size;         /* a multiple of 8 */
+        _Alignas(8) uint8_t stack[]; /* from moment.registers[INFP_RSP] on; then the frames of Python */
 };
 
-/* The moment of a blocked thread whose stack was read, as those of perf; borrows the message. */
-static inline struct infp_perf_sample infp_wall_sample(const struct infp_wall_message *message)
+static inline struct infp_frames_one *infp_wall_message_frames(const struct infp_wall_message *message)
+{
+        return (struct infp_frames_one *) (void *) (message->stack + message->stack_size);
+}
+
+/* The moment of a thread whose stack was read, or its Python frames, as those of perf; borrows the message, and pythons (NULL: there are
+ * none) until their next call. */
+static inline struct infp_perf_sample infp_wall_sample(const struct infp_wall_message *message,
+                                                       struct infp_pythons *pythons)
 {
         struct infp_perf_sample sample = {
                 .t_ns = message->moment.t_ns,
                 .pid = message->pid,
                 .tid = message->tid,
                 .cpu = -1,
-                .has_registers = true,
+                .has_registers = message->moment.has_registers && message->stack_size,
                 .unknown = message->moment.unknown,
                 .stack = message->stack,
                 .stack_size = message->stack_size,
@@ -40,5 +52,15 @@ static inline struct infp_perf_sample infp_wall_sample(const struct infp_wall_me
         };
 
         memcpy(sample.registers, message->moment.registers, sizeof(sample.registers));
+        if (pythons && message->program) {
+                const struct infp_python_read read = { .program = message->program,
+                                                       .has_frames = message->has_python,
+                                                       .is_alone = message->is_python_alone,
+                                                       .n = message->n_python,
+                                                       .end = (enum infp_python_end) message->python_end,
+                                                       .frames = infp_wall_message_frames(message) };
+
+                sample.python = infp_pythons_read(pythons, message->pid, &read);
+        }
         return sample;
 }

@@ -401,7 +401,7 @@ static uint32_t copy_stack(int proc_fd, struct infp_wall_thread *thread, const s
 enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int proc_fd,
                                            struct infp_wall_thread *thread, struct infp_wall_moment *ret,
                                            uint8_t *stack, uint32_t cap, uint32_t *ret_size,
-                                           struct infp_wall_refused *refused)
+                                           const struct infp_wall_also *also, struct infp_wall_refused *refused)
 {
         uint64_t t_ns = infp_clock_ns(CLOCK_MONOTONIC);
         struct texts before, after;
@@ -419,10 +419,12 @@ enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int 
                 if (ret->letter == 'Z' || ret->letter == 'X')
                         return INFP_WALL_GONE;
                 *ret_size = copy_stack(proc_fd, thread, ret, stack, cap, refused);
+                if (also && ret->letter != 'R' && is_proof(&before))
+                        also->read(also->context, thread, ret);
                 remember(thread, &before, ret->letter != 'R');
                 if (ret->letter == 'R')
                         return INFP_WALL_CHANGED;
-                if (*ret_size == 0 && !ret->has_registers)
+                if (*ret_size == 0 && !ret->has_registers && !also)
                         return INFP_WALL_CHANGED;
                 t_ns = infp_clock_ns(CLOCK_MONOTONIC);
                 r = read_texts(keeper, proc_fd, thread, &after, refused);

@@ -57,6 +57,16 @@ struct infp_wall_thread {
         uint8_t sched_size, check_size;
         char sched[INFP_WALL_SCHED_TEXT];
         char check[INFP_WALL_CALL_TEXT];
+        /* Of Python, as wall_python.c keeps it; zeros at first. */
+        int32_t own_number; /* in its own pid namespace */
+        uint32_t python_place;
+        uint64_t python_program, python_list;
+};
+
+/* What else is read of a thread that is blocked, between the looks that prove that it did not move meanwhile. */
+struct infp_wall_also {
+        void (*read)(void *context, struct infp_wall_thread *thread, const struct infp_wall_moment *moment);
+        void *context;
 };
 
 enum infp_wall_found {
@@ -77,11 +87,11 @@ void infp_wall_thread_init(struct infp_wall_thread *thread, int32_t pid, int32_t
 void infp_wall_thread_close(struct infp_wall_keeper *keeper, struct infp_wall_thread *thread);
 
 /* Reads it. stack: room of cap bytes for a copy of the stack from the stack pointer on, NULL: none is wanted; *ret_size: what was
- * copied, 0 where that is not possible. */
+ * copied, 0 where that is not possible. also NULL: nothing; it is not called where the kernel cannot prove anything. */
 enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int proc_fd,
                                            struct infp_wall_thread *thread, struct infp_wall_moment *ret,
                                            uint8_t *stack, uint32_t cap, uint32_t *ret_size,
-                                           struct infp_wall_refused *refused);
+                                           const struct infp_wall_also *also, struct infp_wall_refused *refused);
 
 /* The pages from an address on that can be read, up to cap bytes: how many bytes, or a negative errno. */
 ssize_t infp_wall_read_stack(int32_t tid, uint64_t from, uint8_t *stack, uint32_t cap);

@@ -23,6 +23,12 @@ enum {
 };
 #define ROOM_NAP_NS (INFP_NS_PER_MS)
 
+struct change {
+        struct change *next;
+        int32_t pid;
+        struct infp_wall_python *python;
+};
+
 struct infp_wall_reader {
         struct infp_wall_reader_options options;
         pthread_t thread;
@@ -30,8 +36,10 @@ struct infp_wall_reader {
         pthread_mutex_t lock;
         pthread_cond_t changed;
         _Atomic bool is_stopped; /* set under lock */
-        int32_t hints[HINTS];    /* under lock */
+        _Atomic bool wants_running;
+        int32_t hints[HINTS]; /* under lock */
         unsigned n_hints;
+        struct change *changes; /* under lock: what is new of Python, the newest first */
         struct infp_map hinted; /* pids that were named; of the thread that names them */
 
         struct infp_byte_ring queue;
@@ -39,6 +47,9 @@ struct infp_wall_reader {
         uint64_t random, begin_ns, period_ns; /* of the running stretch */
         uint64_t n_whole;                     /* threads of the running round that were read whole */
         _Atomic uint8_t doublings[TIDS];
+        struct infp_map pythons;         /* pid -> struct infp_wall_python */
+        struct infp_wall_python *python; /* of the process that is being read; NULL: none */
+        struct infp_wall_python_found found;
 
         _Atomic uint64_t wanted, lost, n_torn, n_threads, own_cpu_ns, shown_period_ns;
         _Atomic int refused_call, refused_stack, refused_pid;
@@ -75,7 +86,8 @@ static struct infp_wall_message *begin(struct infp_wall_reader *reader, uint32_t
 
 static void commit(struct infp_wall_reader *reader, const struct infp_wall_message *message)
 {
-        infp_byte_ring_commit(&reader->queue, sizeof(*message) + message->stack_size);
+        infp_byte_ring_commit(&reader->queue, sizeof(*message) + message->stack_size +
+                                                      message->n_python * sizeof(struct infp_frames_one));
 }
 
 static void tell_gone(void *context, int32_t tid)
@@ -117,20 +129,131 @@ static void refuse(struct infp_wall_reader *reader, const struct infp_wall_refus
                 atomic_store(&reader->refused_stack, refused->stack);
 }
 
+/* ---- Python ---- */
+
+void infp_wall_reader_python(struct infp_wall_reader *reader, int32_t pid, struct infp_wall_python *python)
+{
+        struct change *change = malloc(sizeof(*change));
+
+        if (!change) {
+                infp_wall_python_free(python);
+                return;
+        }
+        pthread_mutex_lock(&reader->lock);
+        *change = (struct change){ reader->changes, pid, python };
+        reader->changes = change;
+        pthread_mutex_unlock(&reader->lock);
+}
+
+void infp_wall_reader_want_running(struct infp_wall_reader *reader, bool wants)
+{
+        reader->wants_running = wants;
+}
+
+static struct infp_wall_python *python_of(const struct infp_wall_reader *reader, int32_t pid)
+{
+        const uint64_t *at = infp_map_get(&reader->pythons, (uint64_t) pid);
+
+        return at ? (struct infp_wall_python *) (uintptr_t) *at : NULL;
+}
+
+/* What was read of its threads lacks their frames. */
+static void read_anew(struct infp_wall_reader *reader, int32_t pid)
+{
+        for (uint32_t i = 0; i < reader->threads.n_processes; i++)
+                for (uint32_t k = 0;
+                     reader->threads.processes[i].pid == pid && k < reader->threads.processes[i].n_threads; k++)
+                        reader->threads.processes[i].threads[k].is_known = false;
+}
+
+static void put_python(struct infp_wall_reader *reader, int32_t pid, struct infp_wall_python *python)
+{
+        infp_wall_python_free(python_of(reader, pid));
+        infp_map_delete(&reader->pythons, (uint64_t) pid);
+        if (python && infp_map_put(&reader->pythons, (uint64_t) pid, (uint64_t) (uintptr_t) python) < 0)
+                python = infp_wall_python_free(python);
+        if (python)
+                read_anew(reader, pid);
+}
+
+static void take_pythons(struct infp_wall_reader *reader)
+{
+        struct change *newest, *oldest = NULL;
+
+        pthread_mutex_lock(&reader->lock);
+        newest = reader->changes;
+        reader->changes = NULL;
+        pthread_mutex_unlock(&reader->lock);
+        while (newest) {
+                struct change *next = newest->next;
+
+                newest->next = oldest;
+                oldest = newest;
+                newest = next;
+        }
+        while (oldest) {
+                struct change *next = oldest->next;
+
+                put_python(reader, oldest->pid, oldest->python);
+                free(oldest);
+                oldest = next;
+        }
+}
+
+static void free_pythons(struct infp_wall_reader *reader)
+{
+        take_pythons(reader);
+        for (size_t i = 0; i < reader->pythons.cap; i++)
+                if (reader->pythons.slots[i].key)
+                        infp_wall_python_free((struct infp_wall_python *) (uintptr_t) reader->pythons.slots[i].value);
+        infp_map_done(&reader->pythons);
+}
+
+static void read_blocked(void *context, struct infp_wall_thread *thread, const struct infp_wall_moment *moment)
+{
+        struct infp_wall_reader *reader = context;
+
+        infp_wall_python_blocked(reader->python, reader->threads.proc_fd, thread, moment, &reader->found);
+}
+
+/* Behind the stack. */
+static void put_found(struct infp_wall_reader *reader, struct infp_wall_thread *thread,
+                      struct infp_wall_message *message)
+{
+        const struct infp_wall_python_found *found = &reader->found;
+
+        if (!reader->python)
+                return;
+        if (message->moment.letter == 'R')
+                infp_wall_python_running(reader->python, reader->threads.proc_fd, thread, reader->wants_running,
+                                         &reader->found);
+        if (!found->program || message->is_torn)
+                return;
+        message->program = found->program;
+        message->gil = found->gil;
+        message->has_python = found->has_frames;
+        message->is_python_alone = found->is_alone;
+        message->n_python = found->n;
+        message->python_end = found->end;
+        memcpy(infp_wall_message_frames(message), found->frames, found->n * sizeof(found->frames[0]));
+}
+
 /* Reads a thread. False: it has ended. */
 static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread *thread)
 {
+        const struct infp_wall_also also = { read_blocked, reader };
         struct infp_wall_refused refused = { 0 };
         struct infp_wall_message *message;
         enum infp_wall_found found;
 
         choose_size(reader, thread);
-        message = begin(reader, thread->stack_bytes);
+        reader->found.program = 0;
+        message = begin(reader, thread->stack_bytes + (reader->python ? sizeof(reader->found.frames) : 0));
         if (!message)
                 return true;
         found = infp_wall_thread_read(&reader->threads.keeper, reader->threads.proc_fd, thread, &message->moment,
                                       thread->stack_bytes ? message->stack : NULL, thread->stack_bytes,
-                                      &message->stack_size, &refused);
+                                      &message->stack_size, reader->python ? &also : NULL, &refused);
         refuse(reader, &refused);
         if (found == INFP_WALL_GONE)
                 return false;
@@ -149,12 +272,16 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
         message->is_whole = message->stack_size == thread->stack_bytes;
         if (message->is_torn)
                 atomic_fetch_add(&reader->n_torn, 1);
+        put_found(reader, thread, message);
         commit(reader, message);
         return true;
 }
 
 static void read_process(struct infp_wall_reader *reader, struct infp_wall_process *process)
 {
+        reader->python = python_of(reader, process->pid);
+        if (reader->python)
+                infp_wall_python_round(reader->python);
         for (uint32_t i = 0; i < process->n_threads && !reader->is_stopped;)
                 if (read_thread(reader, &process->threads[i]))
                         i++;
@@ -193,6 +320,7 @@ static void run_round(struct infp_wall_reader *reader)
 
         reader->n_whole = 0;
         take_hints(reader, t_ns);
+        take_pythons(reader);
         if (infp_wall_threads_refresh(threads, reader->options.context->options->env, t_ns) < 0)
                 return;
         for (uint32_t i = 0; i < threads->n_processes; i++)
@@ -320,6 +448,7 @@ struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader)
         infp_wall_threads_close(&reader->threads);
         infp_byte_ring_done(&reader->queue);
         infp_map_done(&reader->hinted);
+        free_pythons(reader);
         pthread_cond_destroy(&reader->changed);
         pthread_mutex_destroy(&reader->lock);
         free(reader);

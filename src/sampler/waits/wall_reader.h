@@ -40,6 +40,12 @@ void infp_wall_reader_enlarge(struct infp_wall_reader *reader, int32_t tid);
  * when it was named before. */
 void infp_wall_reader_hint(struct infp_wall_reader *reader, int32_t pid);
 
+/* The Python of a process, consumed; NULL: it has none any more. A process that the reader does not know may become one that it does. */
+void infp_wall_reader_python(struct infp_wall_reader *reader, int32_t pid, struct infp_wall_python *python);
+
+/* Whether Python frames of threads that run are read, too, for want of a better way. */
+void infp_wall_reader_want_running(struct infp_wall_reader *reader, bool wants);
+
 struct infp_wall_reader_counts {
         double rate_hz;  /* of rounds, now */
         uint64_t wanted; /* threads times rounds */

@@ -14,9 +14,10 @@ struct infp_wall_run {
         struct infp_wall_rows *rows;
         struct infp_wall_run *next, *previous;
         int32_t pid, tid;
-        uint64_t t_ns;                   /* of its first moment */
-        const char *state;               /* NULL: it runs */
-        const char *call, *wchan;        /* frames below the stack; NULL: not told */
+        uint64_t t_ns;            /* of its first moment */
+        const char *state;        /* NULL: it runs */
+        const char *call, *wchan; /* frames below the stack; NULL: not told */
+        enum infp_gil gil;
         uint64_t n_told, told_weight_ns; /* rounds that its rows stand for, and those before it */
         uint64_t n_rounds, weight_ns;    /* when it ended */
         bool is_found, is_closed;
@@ -139,6 +140,7 @@ static void on_found(void *context, uint64_t cookie, const struct infp_stack_fou
         run->found.mode = INFP_STACK_WALL;
         run->found.cpu = -1;
         run->found.t_ns = run->t_ns;
+        run->found.gil = run->gil;
         run->is_found = true;
         if (found->is_truncated && run->is_whole)
                 infp_wall_reader_enlarge(rows->reader, run->tid);
@@ -164,32 +166,41 @@ static void find_without_stack(struct infp_wall_run *run)
         on_found(run->rows, (uint64_t) (uintptr_t) run, &found);
 }
 
-/* Of a thread that runs, or waits for a CPU: where perf saw it last, if it has not been seen to wait since. */
-static void find_running(struct infp_wall_run *run)
+static struct infp_pythons *pythons_of(const struct infp_wall_rows *rows)
 {
-        const uint64_t *value = infp_map_get(&run->rows->running, (uint64_t) run->tid);
-        const struct running *running = value ? (const struct running *) (uintptr_t) *value : NULL;
-
-        if (running && running->t_ns > running->blocked_ns && running->found.pid == run->pid &&
-            running->t_ns + RUNNING_NS >= run->t_ns)
-                on_found(run->rows, (uint64_t) (uintptr_t) run, &running->found);
-        else
-                find_without_stack(run);
+        return rows->context ? rows->context->pythons : NULL;
 }
 
-static void find_blocked(struct infp_wall_run *run, const struct infp_wall_message *message)
+static void take(struct infp_wall_run *run, const struct infp_wall_message *message)
 {
-        const struct infp_perf_sample sample = infp_wall_sample(message);
+        const struct infp_perf_sample sample = infp_wall_sample(message, pythons_of(run->rows));
 
         run->is_whole = message->is_whole;
         infp_stacks_take(run->rows->stacks, &sample, INFP_STACK_WALL, on_found, run->rows, (uint64_t) (uintptr_t) run);
 }
 
+/* Of a thread that runs, or waits for a CPU: where perf saw it last, if it has not been seen to wait since. Where perf has no Python
+ * frames these are asked for now. */
+static void find_running(struct infp_wall_run *run, const struct infp_wall_message *message)
+{
+        const uint64_t *value = infp_map_get(&run->rows->running, (uint64_t) run->tid);
+        const struct running *running = value ? (const struct running *) (uintptr_t) *value : NULL;
+
+        if (message->is_python_alone && (message->n_python || message->python_end == INFP_PYTHON_TORN))
+                take(run, message);
+        else if (running && running->t_ns > running->blocked_ns && running->found.pid == run->pid &&
+                 running->t_ns + RUNNING_NS >= run->t_ns)
+                on_found(run->rows, (uint64_t) (uintptr_t) run, &running->found);
+        else
+                find_without_stack(run);
+}
+
 static void describe(struct infp_wall_run *run, const struct infp_wall_moment *moment)
 {
-        char text[STATE_TEXT];
+        char text[STATE_TEXT] = "waiting for the GIL";
 
-        infp_wall_state(moment, text, sizeof(text));
+        if (run->gil != INFP_GIL_WAITED)
+                infp_wall_state(moment, text, sizeof(text));
         run->state = infp_wall_word(&run->rows->words, text);
         if (!run->state)
                 run->state = "blocked";
@@ -227,14 +238,17 @@ static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_mess
         run->t_ns = message->moment.t_ns;
         run->n_told = rows->n_rounds;
         run->told_weight_ns = rows->weight_ns;
+        run->gil = message->gil;
+        if (pythons_of(rows))
+                infp_pythons_meet(pythons_of(rows), message->pid, message->moment.t_ns);
         if (message->moment.letter == 'R') {
-                find_running(run);
+                find_running(run, message);
                 return;
         }
         note_blocked(rows, message);
         describe(run, &message->moment);
-        if (message->moment.has_registers && message->stack_size)
-                find_blocked(run, message);
+        if ((message->moment.has_registers && message->stack_size) || message->n_python)
+                take(run, message);
         else
                 find_without_stack(run);
 }

@@ -10,10 +10,11 @@ struct infp_wall_run;
 
 struct infp_wall_rows {
         struct infp_stacks *stacks;
-        struct infp_wall_reader *reader; /* NULL: nobody reads larger copies of stacks */
-        struct infp_map open;            /* tid -> the run that holds now */
-        struct infp_map running;         /* tid -> where it last ran, as perf saw it */
-        struct infp_map words;           /* hash -> text: states, kernel functions */
+        const struct infp_mode_context *context; /* NULL: there is no Python */
+        struct infp_wall_reader *reader;         /* NULL: nobody reads larger copies of stacks */
+        struct infp_map open;                    /* tid -> the run that holds now */
+        struct infp_map running;                 /* tid -> where it last ran, as perf saw it */
+        struct infp_map words;                   /* hash -> text: states, kernel functions */
         struct infp_wall_run *all, *free;
         uint64_t n_rounds, round_ns, period_ns, weight_ns, flushed_ns;
         uint64_t n_runs, n_refused; /* moments for which there was no room */

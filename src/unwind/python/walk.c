@@ -7,6 +7,9 @@ enum {
         WINDOW = 8192, /* of the stack of frames, read at once */
         CHUNK = 16384, /* of that stack, as a rule */
         MOST_INTERPRETERS = 4096,
+        GLIBC_NUMBER = 0x2d0, /* of struct pthread: the thread's number; x86-64, all versions since 2.10 */
+        /* From the GIL's holder on: whether it is locked, a counter, and twice a condition variable (48) and its mutex (40). */
+        GIL_BYTES = 200,
 };
 
 static uint64_t word_at(const uint8_t *bytes, unsigned offset)
@@ -257,27 +260,35 @@ struct threads {
         bool is_whole;
 };
 
-static uint64_t holder_of(const struct infp_python_memory *memory, uint64_t holder, uint64_t locked)
+/* With a GIL for each interpreter, those that have none of their own point to the first one's. */
+bool infp_python_gil_read(const struct infp_python_layout *l, const struct infp_python_memory *memory, uint64_t runtime,
+                          uint64_t interpreter, struct infp_python_gil *ret)
 {
-        uint64_t thread;
+        uint64_t gil, locked;
         int32_t is_locked;
 
-        if (memory->read(memory->context, locked, &is_locked, sizeof(is_locked)) < 0 || is_locked != 1)
-                return 0;
-        return read_word(memory, holder, &thread) == 0 ? thread : 0;
+        if (l->interp_gil == INFP_PYTHON_ABSENT) {
+                ret->begin = runtime + l->runtime_gil_holder;
+                locked = runtime + l->runtime_gil_locked;
+        } else {
+                if (read_word(memory, interpreter + l->interp_gil, &gil) < 0 || !gil)
+                        return false;
+                ret->begin = gil + l->gil_holder;
+                locked = gil + l->gil_locked;
+        }
+        ret->end = ret->begin + GIL_BYTES;
+        ret->holder = 0;
+        if (memory->read(memory->context, locked, &is_locked, sizeof(is_locked)) < 0)
+                return false;
+        return is_locked != 1 || read_word(memory, ret->begin, &ret->holder) == 0;
 }
 
-/* With a GIL for each interpreter, those that have none of their own point to the first one's. */
 uint64_t infp_python_gil_holder(const struct infp_python_layout *l, const struct infp_python_memory *memory,
                                 uint64_t runtime, uint64_t interpreter)
 {
-        uint64_t gil;
+        struct infp_python_gil gil;
 
-        if (l->interp_gil == INFP_PYTHON_ABSENT)
-                return holder_of(memory, runtime + l->runtime_gil_holder, runtime + l->runtime_gil_locked);
-        if (read_word(memory, interpreter + l->interp_gil, &gil) < 0 || !gil)
-                return 0;
-        return holder_of(memory, gil + l->gil_holder, gil + l->gil_locked);
+        return infp_python_gil_read(l, memory, runtime, interpreter, &gil) ? gil.holder : 0;
 }
 
 static void list_threads(struct threads *all, uint64_t interpreter, int64_t id, uint64_t holder, uint64_t first)
@@ -324,4 +335,39 @@ uint32_t infp_python_threads(const struct infp_python_layout *layout, const stru
         }
         *ret_is_whole = all.is_whole;
         return all.n;
+}
+
+static bool is_word(const struct infp_python_memory *memory, uint64_t address, uint64_t wanted)
+{
+        uint64_t now;
+
+        return read_word(memory, address, &now) == 0 && now == wanted;
+}
+
+bool infp_python_thread_is_there(const struct infp_python_layout *l, const struct infp_python_memory *memory,
+                                 const struct infp_python_thread *thread)
+{
+        return is_word(memory, thread->state + l->thread_pthread, thread->pthread) &&
+               is_word(memory, thread->state + l->thread_interp, thread->interpreter);
+}
+
+/* Each version puts new ones, and new interpreters, before all others. */
+bool infp_python_threads_are_newest(const struct infp_python_layout *l, const struct infp_python_memory *memory,
+                                    uint64_t runtime, const struct infp_python_thread *threads, uint32_t n)
+{
+        if (!n || !is_word(memory, runtime + l->runtime_interpreters, threads[0].interpreter))
+                return false;
+        for (uint32_t i = 0; i < n; i++)
+                if ((!i || threads[i].interpreter != threads[i - 1].interpreter) &&
+                    (!is_word(memory, threads[i].interpreter + l->interp_threads, threads[i].state) ||
+                     !infp_python_thread_is_there(l, memory, &threads[i])))
+                        return false;
+        return true;
+}
+
+int32_t infp_python_thread_number(const struct infp_python_memory *memory, const struct infp_python_thread *thread)
+{
+        int32_t number = 0;
+
+        return memory->read(memory->context, thread->pthread + GLIBC_NUMBER, &number, sizeof(number)) < 0 ? 0 : number;
 }

@@ -45,6 +45,23 @@ struct infp_python_thread {
  * not be read. */
 uint32_t infp_python_threads(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
                              uint64_t runtime, struct infp_python_thread *ret, uint32_t max, bool *ret_is_whole);
+/* Whether the thread state still is what it was when it was listed. */
+bool infp_python_thread_is_there(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                                 const struct infp_python_thread *thread);
+/* Whether no thread state has been made since all of them were listed. */
+bool infp_python_threads_are_newest(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                                    uint64_t runtime, const struct infp_python_thread *threads, uint32_t n);
+/* The number of a thread as its own pid namespace has it, as glibc keeps it; 0: not known. */
+int32_t infp_python_thread_number(const struct infp_python_memory *memory, const struct infp_python_thread *thread);
+
+/* An interpreter's GIL as it is now. */
+struct infp_python_gil {
+        uint64_t begin, end; /* its lock and its condition variables, on which threads wait that want it */
+        uint64_t holder;     /* the thread state that has it; 0: none */
+};
+/* False: there is none, or memory cannot be read. */
+bool infp_python_gil_read(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                          uint64_t runtime, uint64_t interpreter, struct infp_python_gil *ret);
 /* The thread state that holds an interpreter's GIL now; 0: none does, there is no GIL, or memory cannot be read. */
 uint64_t infp_python_gil_holder(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
                                 uint64_t runtime, uint64_t interpreter);

@@ -56,6 +56,8 @@ void infp_report_functions_short(struct infp_out *out, const struct infp_report 
 void infp_report_lines(struct infp_out *out, const struct infp_report *report);
 /* "Functions by CPU time", "... (Python only)" */
 void infp_report_functions_title(struct infp_str *out, const char *what, const char *mode, enum infp_profile_part part);
+void infp_report_gil(struct infp_out *out, const struct infp_report *report);
+void infp_report_gil_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
@@ -71,6 +73,7 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
 void infp_report_json_program_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_gil(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_functions(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_limits(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);

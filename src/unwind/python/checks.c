@@ -1,4 +1,4 @@
-#include "agent/sampler/checks.h"
+#include "unwind/python/checks.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -6,10 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static_assert(INFP_AGENT_CHECK_TEXTS <= 1024, "the kernel takes so many pieces in a call");
+static_assert(INFP_PYTHON_CHECKS_TEXTS <= 1024, "the kernel takes so many pieces in a call");
 
 /* n pieces of `size` bytes, of which `remote` has the addresses. Returns how many were copied, from the first on. */
-static uint32_t gather(struct infp_agent_checks *checks, uint32_t n, size_t size, void *ret_bytes)
+static uint32_t gather(struct infp_python_checks *checks, uint32_t n, size_t size, void *ret_bytes)
 {
         const struct iovec local = { ret_bytes, n * size };
         const int error = errno;
@@ -17,7 +17,7 @@ static uint32_t gather(struct infp_agent_checks *checks, uint32_t n, size_t size
 
         if (!n)
                 return 0;
-        done = syscall(SYS_process_vm_readv, getpid(), &local, 1, checks->remote, n, 0);
+        done = syscall(SYS_process_vm_readv, checks->pid, &local, 1, checks->remote, n, 0);
         errno = error;
         return done < 0 ? 0 : (uint32_t) ((size_t) done / size);
 }
@@ -28,7 +28,7 @@ static struct iovec piece(uint64_t address, size_t size)
 }
 
 /* The ends of those texts that need them. */
-static bool read_ends(struct infp_agent_checks *checks, const struct infp_python_layout *layout, uint32_t n_texts)
+static bool read_ends(struct infp_python_checks *checks, const struct infp_python_layout *layout, uint32_t n_texts)
 {
         uint32_t n = 0;
 
@@ -47,7 +47,7 @@ static bool read_ends(struct infp_agent_checks *checks, const struct infp_python
 }
 
 /* How many code objects, from the first on, have texts that could be read. */
-static uint32_t read_texts(struct infp_agent_checks *checks, const struct infp_python_layout *layout,
+static uint32_t read_texts(struct infp_python_checks *checks, const struct infp_python_layout *layout,
                            const struct infp_python_check *check, uint32_t n)
 {
         uint32_t n_texts = 0, n_read;
@@ -65,8 +65,8 @@ static uint32_t read_texts(struct infp_agent_checks *checks, const struct infp_p
         return read_ends(checks, layout, n_read * check->n_texts) ? n_read : 0;
 }
 
-uint32_t infp_agent_checks_make(struct infp_agent_checks *checks, const struct infp_python_layout *layout,
-                                const struct infp_python_check *check)
+uint32_t infp_python_checks_make(struct infp_python_checks *checks, const struct infp_python_layout *layout,
+                                 const struct infp_python_check *check)
 {
         uint32_t n;
 

@@ -1,0 +1,299 @@
+#include "sampler/waits/wall_python.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/procfile.h"
+#include "unwind/python/checks.h"
+
+enum {
+        FIRST_THREADS = 64,
+        MOST_THREADS = 65536,
+        TRIES = 5, /* of a thread that runs */
+};
+
+struct infp_wall_python {
+        uint64_t program;
+        struct infp_frames_process process;
+        bool has_gil; /* and who waits for it can be known */
+        /* All thread states, as they were listed last. */
+        struct infp_python_thread *threads;
+        uint32_t n_threads, cap_threads;
+        uint64_t list; /* another number for each listing; 0: there was none yet */
+        bool is_whole;
+        bool is_fresh; /* they were listed in this round */
+        /* Of the thread that is read. */
+        struct infp_python_frame frames[INFP_FRAMES_MOST], again[INFP_FRAMES_MOST];
+        struct infp_python_checks checks;
+};
+
+struct infp_wall_python *infp_wall_python_new(uint64_t program, const struct infp_python *python)
+{
+        struct infp_wall_python *ret = calloc(1, sizeof(*ret));
+
+        if (!ret)
+                return NULL;
+        ret->program = program;
+        ret->process.runtime = python->runtime;
+        ret->process.layout = python->layout;
+        infp_python_check_of(&python->layout, &ret->process.check);
+        ret->has_gil = infp_python_gil_problem(python) == NULL;
+        return ret;
+}
+
+struct infp_wall_python *infp_wall_python_free(struct infp_wall_python *python)
+{
+        if (python)
+                free(python->threads);
+        free(python);
+        return NULL;
+}
+
+void infp_wall_python_round(struct infp_wall_python *python)
+{
+        python->is_fresh = false;
+}
+
+/* ---- which thread state is the thread's ---- */
+
+static void list(struct infp_wall_python *python, const struct infp_python_memory *memory)
+{
+        python->is_fresh = true;
+        python->list++;
+        for (;;) {
+                const uint32_t cap = python->cap_threads ? 2 * python->cap_threads : FIRST_THREADS;
+                struct infp_python_thread *grown;
+
+                if (python->cap_threads) {
+                        python->n_threads =
+                                infp_python_threads(&python->process.layout, memory, python->process.runtime,
+                                                    python->threads, python->cap_threads, &python->is_whole);
+                        if (python->n_threads < python->cap_threads || cap > MOST_THREADS)
+                                return;
+                }
+                grown = realloc(python->threads, cap * sizeof(*grown));
+                if (!grown)
+                        return;
+                python->threads = grown;
+                python->cap_threads = cap;
+        }
+}
+
+/* As its own pid namespace has it, as Python does. */
+static int32_t number_of(int proc_fd, struct infp_wall_thread *thread)
+{
+        char path[48];
+        uint64_t number;
+
+        if (thread->own_number)
+                return thread->own_number;
+        snprintf(path, sizeof(path), "%d/task/%d/status", thread->pid, thread->tid);
+        thread->own_number = infp_proc_number(proc_fd, path, "NSpid:", INFP_PROC_LAST, &number) && number <= INT32_MAX
+                                     ? (int32_t) number
+                                     : thread->tid;
+        return thread->own_number;
+}
+
+/* The number that Python keeps may be that of the process before a fork. */
+static uint32_t find(const struct infp_wall_python *python, const struct infp_python_memory *memory, int32_t number)
+{
+        for (uint32_t i = 0; i < python->n_threads; i++)
+                if ((int32_t) python->threads[i].native_id == number)
+                        return i;
+        for (uint32_t i = 0; i < python->n_threads; i++)
+                if (infp_python_thread_number(memory, &python->threads[i]) == number)
+                        return i;
+        return UINT32_MAX;
+}
+
+/* A state that was freed may still look like one, but nothing leads to it. */
+static bool is_linked(const struct infp_wall_python *python, const struct infp_python_memory *memory, uint32_t i)
+{
+        const struct infp_python_layout *layout = &python->process.layout;
+        const struct infp_python_thread *thread = &python->threads[i];
+        const bool is_first = i == 0 || python->threads[i - 1].interpreter != thread->interpreter;
+        uint64_t at;
+
+        return memory->read(memory->context,
+                            is_first ? thread->interpreter + layout->interp_threads
+                                     : python->threads[i - 1].state + layout->thread_next,
+                            &at, sizeof(at)) == 0 &&
+               at == thread->state && infp_python_thread_is_there(layout, memory, thread);
+}
+
+/* Its place in the list; UINT32_MAX: it is no thread of Python. */
+static uint32_t place_of(struct infp_wall_python *python, int proc_fd, const struct infp_python_memory *memory,
+                         struct infp_wall_thread *thread)
+{
+        for (;;) {
+                if (python->list &&
+                    (thread->python_program != python->program || thread->python_list != python->list)) {
+                        thread->python_program = python->program;
+                        thread->python_list = python->list;
+                        thread->python_place = find(python, memory, number_of(proc_fd, thread));
+                }
+                if (python->list && thread->python_place != UINT32_MAX &&
+                    is_linked(python, memory, thread->python_place))
+                        return thread->python_place;
+                if (python->is_fresh ||
+                    (python->list && thread->python_place == UINT32_MAX && python->is_whole &&
+                     infp_python_threads_are_newest(&python->process.layout, memory, python->process.runtime,
+                                                    python->threads, python->n_threads)))
+                        return UINT32_MAX;
+                list(python, memory);
+        }
+}
+
+/* ---- frames ---- */
+
+/* A thread that runs one interpreter from within another has a state of each: the newer interpreter's frames are the inner ones. */
+static uint32_t walk(const struct infp_wall_python *python, const struct infp_python_memory *memory, uint32_t place,
+                     struct infp_python_frame *ret, enum infp_python_end *ret_end)
+{
+        uint32_t n = 0;
+
+        *ret_end = INFP_PYTHON_WHOLE;
+        for (uint32_t i = place; i < python->n_threads && *ret_end == INFP_PYTHON_WHOLE && n < INFP_FRAMES_MOST; i++) {
+                if (python->threads[i].pthread != python->threads[place].pthread ||
+                    (i != place && !is_linked(python, memory, i)))
+                        continue;
+                n += infp_python_walk(&python->process.layout, memory, python->threads[i].state, ret + n,
+                                      INFP_FRAMES_MOST - n, ret_end);
+        }
+        return n;
+}
+
+/* From place `from` on. False: a code object is not there. */
+static bool check_some(struct infp_wall_python *python, uint32_t *from, uint32_t n, struct infp_frames_one *ret)
+{
+        struct infp_python_checks *checks = &python->checks;
+        uint32_t end = *from, k = 0;
+
+        for (checks->n = 0; end < n && checks->n < INFP_PYTHON_CHECKS; end++)
+                if (ret[end].code)
+                        checks->codes[checks->n++] = ret[end].code;
+        if (infp_python_checks_make(checks, &python->process.layout, &python->process.check) < checks->n)
+                return false;
+        for (; *from < end; ++*from)
+                if (ret[*from].code)
+                        ret[*from].check = checks->ret[k++];
+        return true;
+}
+
+/* The frames that were walked, with what tells that their code is still the same when it is named. */
+static void keep(struct infp_wall_python *python, int32_t tid, uint32_t n, enum infp_python_end end,
+                 struct infp_wall_python_found *ret)
+{
+        ret->has_frames = true;
+        ret->n = n;
+        ret->end = end;
+        for (uint32_t i = 0; i < n; i++) {
+                const struct infp_python_frame *frame = &python->frames[i];
+
+                ret->frames[i] = (struct infp_frames_one){ .code = frame->code,
+                                                           .instruction = frame->instruction,
+                                                           .owner = frame->owner,
+                                                           .is_entry = frame->is_entry };
+        }
+        python->checks.pid = tid;
+        for (uint32_t i = 0; i < n;)
+                if (!check_some(python, &i, n, ret->frames)) {
+                        ret->n = 0;
+                        ret->end = INFP_PYTHON_TORN;
+                        return;
+                }
+}
+
+/* The same frames, wherever the innermost has come to. */
+static bool is_same(const struct infp_python_frame *a, const struct infp_python_frame *b, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++)
+                if (a[i].address != b[i].address || a[i].code != b[i].code ||
+                    (i && a[i].instruction != b[i].instruction))
+                        return false;
+        return true;
+}
+
+static void walk_running(struct infp_wall_python *python, const struct infp_python_memory *memory, int32_t tid,
+                         uint32_t place, struct infp_wall_python_found *ret)
+{
+        ret->is_alone = true;
+        for (unsigned try = 0; try < TRIES; try++) {
+                enum infp_python_end end, end_again;
+                const uint32_t n = walk(python, memory, place, python->frames, &end);
+
+                if (end == INFP_PYTHON_WHOLE || end == INFP_PYTHON_TOO_DEEP)
+                        keep(python, tid, n, end, ret); /* between the two: the code is of frames that are there */
+                if (ret->has_frames && ret->end == end && walk(python, memory, place, python->again, &end_again) == n &&
+                    end_again == end && is_same(python->frames, python->again, n))
+                        return;
+        }
+        ret->has_frames = true;
+        ret->end = INFP_PYTHON_TORN;
+        ret->n = 0;
+}
+
+/* ---- the GIL ---- */
+
+/* moment NULL: it runs. */
+static enum infp_gil gil_of(const struct infp_wall_python *python, const struct infp_python_memory *memory,
+                            const struct infp_python_thread *thread, const struct infp_wall_moment *moment)
+{
+        struct infp_python_gil gil;
+
+        if (!python->has_gil ||
+            !infp_python_gil_read(&python->process.layout, memory, python->process.runtime, thread->interpreter, &gil))
+                return INFP_GIL_UNKNOWN;
+        if (gil.holder == thread->state)
+                return INFP_GIL_HELD;
+        if (!moment)
+                return INFP_GIL_NONE;
+        if (!moment->has_call)
+                return INFP_GIL_UNKNOWN;
+        return moment->call == SYS_futex && moment->registers[INFP_RDI] >= gil.begin &&
+                               moment->registers[INFP_RDI] < gil.end
+                       ? INFP_GIL_WAITED
+                       : INFP_GIL_NONE;
+}
+
+/* ---- */
+
+static uint32_t begin(struct infp_wall_python *python, int proc_fd, const struct infp_python_memory *memory,
+                      struct infp_wall_thread *thread, const struct infp_wall_moment *moment,
+                      struct infp_wall_python_found *ret)
+{
+        const uint32_t place = place_of(python, proc_fd, memory, thread);
+
+        ret->program = python->program;
+        ret->has_frames = ret->is_alone = false;
+        ret->n = 0;
+        ret->gil = place == UINT32_MAX ? INFP_GIL_UNKNOWN : gil_of(python, memory, &python->threads[place], moment);
+        return place;
+}
+
+void infp_wall_python_blocked(struct infp_wall_python *python, int proc_fd, struct infp_wall_thread *thread,
+                              const struct infp_wall_moment *moment, struct infp_wall_python_found *ret)
+{
+        const struct infp_python_memory memory = infp_python_process_memory(thread->tid);
+        const uint32_t place = begin(python, proc_fd, &memory, thread, moment, ret);
+        enum infp_python_end end;
+        uint32_t n;
+
+        if (place == UINT32_MAX)
+                return;
+        n = walk(python, &memory, place, python->frames, &end);
+        keep(python, thread->tid, n, end, ret);
+        ret->is_alone = !moment->has_registers;
+}
+
+void infp_wall_python_running(struct infp_wall_python *python, int proc_fd, struct infp_wall_thread *thread,
+                              bool wants_frames, struct infp_wall_python_found *ret)
+{
+        const struct infp_python_memory memory = infp_python_process_memory(thread->tid);
+        const uint32_t place = begin(python, proc_fd, &memory, thread, NULL, ret);
+
+        if (place != UINT32_MAX && wants_frames)
+                walk_running(python, &memory, thread->tid, place, ret);
+}

@@ -1,0 +1,34 @@
+/* Python in the processes whose threads are read: their frames, and what each has of the GIL. Belongs to the reader's thread.
+ *
+ * A thread that waits does not move: frames that are read between two looks which prove that it has not run meanwhile are of the moment of
+ * its native stack, and may be merged with it. Those of a thread that runs are read until they are the same twice, and stand alone. */
+#pragma once
+
+#include "model/stack_tables.h"
+#include "sampler/python/find.h"
+#include "sampler/python/frames.h"
+#include "sampler/waits/wall_proc.h"
+
+/* What was found of a thread. */
+struct infp_wall_python_found {
+        uint64_t program; /* of the process: what infp_wall_python_new was given; 0: it runs no Python that is known */
+        enum infp_gil gil;
+        bool has_frames; /* false: it runs no Python, or its frames were not read */
+        bool is_alone;   /* they belong to no native stack */
+        uint32_t n, end; /* end: enum infp_python_end */
+        struct infp_frames_one frames[INFP_FRAMES_MOST];
+};
+
+struct infp_wall_python; /* of a process */
+
+/* program: another number for each program of each process. NULL: no memory. Any thread, as free. */
+struct infp_wall_python *infp_wall_python_new(uint64_t program, const struct infp_python *python);
+struct infp_wall_python *infp_wall_python_free(struct infp_wall_python *python); /* NULL is fine; returns NULL */
+
+/* A round begins: lists of threads may be made anew. */
+void infp_wall_python_round(struct infp_wall_python *python);
+/* Of a thread that is blocked, and that the caller proves to have stayed so; else it runs. proc_fd: of /proc. */
+void infp_wall_python_blocked(struct infp_wall_python *python, int proc_fd, struct infp_wall_thread *thread,
+                              const struct infp_wall_moment *moment, struct infp_wall_python_found *ret);
+void infp_wall_python_running(struct infp_wall_python *python, int proc_fd, struct infp_wall_thread *thread,
+                              bool wants_frames, struct infp_wall_python_found *ret);

@@ -1,0 +1,229 @@
+"""Python frames of threads that wait and run: record --wall and --off-cpu; and who holds the GIL."""
+import collections
+import errno
+import json
+import os
+import re
+
+import pytest
+
+import waits
+from parked import by_faulthandler, parked, start  # noqa: F401 (fixtures)
+from program import query, run
+from pythons import PYTHONS
+from refuse import BPF, PERF_EVENT_OPEN, refused
+
+ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
+SOME = [name for name in PYTHONS if name == ONE or re.match(r"3\.(8|10|12|13)\.|sid", name)]
+pytestmark = pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+# Threads that burn, or do what releases the GIL, or wait for what is no GIL; and what each says of itself: wall-clock time, CPU time, and
+# the time that it was runnable without a CPU, which is no waiting for the GIL.
+WORK = '''\
+import json, sys, threading, time, zlib
+
+data = bytes(range(256)) * 4000
+seconds = float(sys.argv[1])
+said = []
+
+def burn(end):
+    x = 0
+    while time.perf_counter() < end:
+        for i in range(2000):
+            x = (x * 5 + i) & 0xffff
+
+def compress(end):
+    while time.perf_counter() < end:
+        zlib.compress(data, 9)
+
+def nap(end):
+    while time.perf_counter() < end:
+        time.sleep(0.05)
+
+def run(work):
+    begun = time.perf_counter()
+    work(begun + seconds)
+    wall = time.perf_counter() - begun
+    tid = threading.get_native_id()
+    with open(f"/proc/self/task/{tid}/schedstat") as file:
+        cpu_ns, runnable_ns, n = map(int, file.read().split())
+    said.append({"kind": work.__name__, "tid": tid, "wall": wall, "cpu": cpu_ns / 1e9, "runnable": runnable_ns / 1e9})
+
+threads = [threading.Thread(target=run, args=(globals()[name],)) for name in sys.argv[2:]]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(json.dumps(said))
+'''
+
+
+def last(recorded, mode="wall"):
+    return [row for row in recorded.table("sampler") if row["mode"] == mode][-1]
+
+
+def python_stacks(recorded, mode):
+    """{tid: {stack: seconds}} of Python frames as faulthandler would say them, innermost first: (file, line, function)."""
+    named = {row["frame"]: (row["sFile"], row["sLine"], row["sName"].rsplit(".", 1)[-1]) for row in recorded.table("symbols")}
+    python = {row["id"] for row in recorded.table("frames") if row["fKind"] == "python"}
+    nodes = {row["id"]: row for row in recorded.table("stacks")}
+    found = collections.defaultdict(collections.Counter)
+    for row in recorded.table("stack_samples"):
+        if row["mode"] != mode:
+            continue
+        stack, node = [], row["stack"]
+        while node is not None:
+            if nodes[node]["frame"] in python:
+                stack.append(named[nodes[node]["frame"]])
+            node = nodes[node]["parent"]
+        found[row["tid"]][tuple(stack)] += row["weight"]
+    return found
+
+
+def check_parked(recorded, mode, wanted):
+    """Each thread has the stack that faulthandler says, for all the time since its Python was known."""
+    found = python_stacks(recorded, mode)
+    assert sorted(max(stacks, key=lambda stack: (len(stack) > 0, stacks[stack])) for stacks in found.values()) == wanted
+    for stacks in found.values():
+        assert len([stack for stack in stacks if stack]) == 1, stacks
+    sampler = last(recorded, mode)
+    assert sampler["python_merged"] >= len(wanted), sampler
+    assert sampler["python_unmerged"] + sampler["python_torn"] + sampler["python_alone"] == 0, sampler
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_parked_threads(record, parked, name):  # noqa: F811
+    """Nothing of the process runs: all is read of threads that sleep, in a process that was there before."""
+    process = parked(name)
+    done = record("--wall", "--no-snapshots", "--pid", process.pid, "--duration", "1.5")
+    assert done.returncode == 0, done.stderr
+    check_parked(done.run, "wall", by_faulthandler(process))
+
+
+@needs_root
+def test_parked_threads_off_cpu(record, parked):  # noqa: F811
+    process = parked(ONE)
+    done = record("--off-cpu", "--no-snapshots", "--pid", process.pid, "--duration", "1.5")
+    assert done.returncode == 0, done.stderr
+    check_parked(done.run, "off-cpu", by_faulthandler(process))
+
+
+@pytest.fixture
+def work(record, tmp_path):
+    """work(kinds..., name=, options=): a recording of these threads, what they say of themselves, and {tid: {gil: seconds}}."""
+    program = tmp_path / "work.py"
+    program.write_text(WORK)
+
+    def call(*kinds, name=ONE, options=("--gil",), seconds=2.5, **arguments):
+        words, environment = PYTHONS[name]
+        done = record(*options, "--no-snapshots", command=[*words, program, seconds, *kinds], env={**os.environ, **environment}, **arguments)
+        assert done.returncode == 0, done.stderr
+        found = collections.defaultdict(collections.Counter)
+        for row in done.run.table("stack_samples"):
+            if row["mode"] == "wall":
+                found[row["tid"]][row["gil"]] += row["weight"]
+        done.said = json.loads(done.stdout)
+        assert sorted(one["kind"] for one in done.said) == sorted(kinds)
+        return done, done.said, found
+
+    return call
+
+
+def shares(one, found):
+    """Of the thread's samples: what it held the GIL, what it waited for it; and what it says of itself."""
+    own = found[one["tid"]]
+    total = sum(own.values())
+    n = total * 20
+    assert total > 0.5 * one["wall"], (one, own)
+    slept = max(0, one["wall"] - one["cpu"] - one["runnable"]) / one["wall"]
+    return own["holds"] / total, own["waits"] / total, slept, 4 * (0.25 / n) ** 0.5 + 0.03
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_two_that_burn(infprof, work, name):
+    """They take turns: each waits for the GIL for as long as it neither had a CPU nor was runnable."""
+    done, said, found = work("burn", "burn", name=name)
+    for one in said:
+        held, waited, slept, error = shares(one, found)
+        assert abs(waited - slept) < error, (one, found[one["tid"]])
+        assert abs(held - one["cpu"] / one["wall"]) < error + one["runnable"] / one["wall"], (one, found[one["tid"]])
+        assert None not in found[one["tid"]] or found[one["tid"]][None] < 0.5
+    assert sum(found[one["tid"]]["holds"] for one in said) < 1.1 * max(one["wall"] for one in said) + 0.1
+    told = json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["gil"]
+    assert told["not_known"] is None and told["threads_left_out"] == 0
+    by_tid = {thread["tid"]: thread for thread in told["threads"]}
+    assert set(by_tid) >= {one["tid"] for one in said}
+    for tid, thread in by_tid.items():
+        own = found[tid]
+        assert (thread["waits_s"], thread["holds_s"]) == pytest.approx((own["waits"], own["holds"]))
+        assert thread["sampled_s"] == pytest.approx(sum(own.values()) - own[None])
+        assert thread["process"].startswith(("python", "ld-")) and thread["pid"] == min(found), thread
+    text = run([infprof, "report", "gil", "-r", done.run.path]).stdout
+    for one in said:
+        thread = by_tid[one["tid"]]
+        assert re.search(rf"^ +{one['tid']} .* {100 * thread['waits_s'] / thread['sampled_s']:.1f} % ", text, re.M), text
+    assert sum(found[one["tid"]]["holds"] for one in said) > 0.5 * max(one["wall"] for one in said)
+
+
+def test_those_that_release_it(work):
+    """They do not wait for the GIL, nor hold it, though they use their CPU."""
+    done, said, found = work("compress", "compress", "nap")
+    for one in said:
+        held, waited, slept, error = shares(one, found)
+        assert waited < 0.1 and held < 0.15, (one, found[one["tid"]])
+    states = collections.Counter()
+    for row in done.run.table("stack_samples"):
+        states[row["state"], row["gil"]] += row["weight"]
+    assert states["sleeping in clock_nanosleep", "none"] > 1, states
+
+
+def test_waiting_for_the_gil_is_a_state(work):
+    done, said, found = work("burn", "burn")
+    rows = [row for row in done.run.table("stack_samples") if row["gil"] == "waits"]
+    assert rows and {row["state"] for row in rows} == {"waiting for the GIL"}
+    assert not [row for row in done.run.table("stack_samples") if row["state"] == "waiting for the GIL" and row["gil"] != "waits"]
+
+
+def test_running_without_a_program_in_the_kernel(work):
+    """Python frames alone of the threads that run, read without a stop; of those that sleep, merged."""
+    done, said, found = work("burn", "burn", "nap", options=("--wall=100",), preexec_fn=refused([BPF], errno.EPERM))
+    stacks = waits.rows(done.run, "wall")
+    burn = [one["tid"] for one in said if one["kind"] == "burn"]
+    running = [row for row in stacks if row.tid in burn and row.state is None]
+    alone = [row for row in running if row.frames and {frame.kind for frame in row.frames} == {"python"}]
+    assert sum(row.weight for row in alone) > 0.8 * sum(row.weight for row in running)
+    assert sum(row.weight for row in alone if "burn" in [frame.name for frame in row.frames]) > 0.8 * sum(row.weight for row in alone)
+    sampler = last(done.run)
+    assert sampler["python_alone"] > 50 and sampler["python_merged"] > 50, sampler
+    assert sampler["python_torn"] <= 0.03 * sampler["python_alone"] + 2, sampler
+    assert sampler["python_method"] == "reading the memory of threads"
+    nap = next(one["tid"] for one in said if one["kind"] == "nap")
+    merged = [row for row in stacks if row.tid == nap and row.state == "sleeping in clock_nanosleep"]
+    assert merged and all({"python", "native", "kernel"} <= {frame.kind for frame in row.frames} for row in merged), merged[:3]
+    for one in said:
+        held, waited, slept, error = shares(one, found)
+        assert abs(waited - (slept if one["kind"] == "burn" else 0)) < error + 0.05, (one, found[one["tid"]])
+
+
+def test_without_perf(work):
+    """Nothing reports which programs begin: it is found by looking."""
+    done, said, found = work("burn", "nap", options=("--wall",), preexec_fn=refused([BPF, PERF_EVENT_OPEN], errno.EPERM))
+    stacks = python_stacks(done.run, "wall")
+    for one in said:
+        own = stacks[one["tid"]]
+        assert sum(s for stack, s in own.items() if one["kind"] in [frame[2] for frame in stack]) > 0.6 * sum(own.values()), (one, own)
+    assert found[said[0]["tid"]]["holds"] + found[said[1]["tid"]]["holds"] > 1
+
+
+def test_off(work):
+    done, said, found = work("burn", "nap", options=("--wall", "--python=off"), seconds=0.5)
+    assert not [row for row in done.run.table("frames") if row["fKind"] == "python"]
+    assert {gil for own in found.values() for gil in own} == {None}
+    assert last(done.run)["python_method"] is None
+
+
+def test_a_program_without_python(infprof, record):
+    done = record("--gil", "--no-snapshots", command=["sleep", "0.5"])
+    assert done.returncode == 0, done.stderr
+    assert {row["gil"] for row in done.run.table("stack_samples")} == {None}
+    assert json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["gil"]["threads"] == []
+    assert "`infprof record --gil` samples it" in run([infprof, "report", "gil", "-r", done.run.path]).stdout
