@@ -127,11 +127,25 @@ static int read_python(const struct infp_arguments *arguments, struct infp_sampl
         return text ? infp_fail(err, -EINVAL, "--python %s: auto, outside, inside or off", text) : 0;
 }
 
+/* "--off-cpu", "--off-cpu=US" */
+static int read_off_cpu(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
+{
+        const char *text = infp_argument(arguments, "off-cpu");
+        uint64_t us = INFP_SAMPLER_DEFAULT_WAIT_US;
+
+        if (text && *text && (infp_parse_u64(text, strlen(text), &us) < 0 || us < 1 || us > INFP_SAMPLER_MAX_WAIT_US))
+                return infp_fail(err, -EINVAL, "--off-cpu=%s: 1 to %d microseconds", text, INFP_SAMPLER_MAX_WAIT_US);
+        ret->off_cpu = text != NULL;
+        ret->least_wait_ns = us * 1000;
+        return 0;
+}
+
 static int read_sampler(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
 {
         const char *root = infp_argument(arguments, "root");
 
-        *ret = (struct infp_sampler_options){ .off_cpu = infp_argument_given(arguments, "off-cpu") };
+        *ret = (struct infp_sampler_options){ .off_cpu = false };
+        INFP_TRY(read_off_cpu(arguments, ret, err));
         INFP_TRY(read_rate(arguments, "cpu", INFP_SAMPLER_DEFAULT_HZ, INFP_SAMPLER_MAX_HZ, &ret->cpu_hz, err));
         INFP_TRY(read_rate(arguments, "wall", INFP_SAMPLER_DEFAULT_WALL_HZ, INFP_SAMPLER_MAX_WALL_HZ, &ret->wall_hz,
                            err));
@@ -165,7 +179,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "energy-baseline", "TIME", "measure idle power for this long before the command starts", false },
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
-        { 0, "off-cpu", NULL, "measure how long threads are off the CPU, by stack", false },
+        { 0, "off-cpu", "[US]", "measure how long threads are off the CPU, by stack; waits below US microseconds are summed without one (default: 100, at most 1000000)", false },
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
         { 0, "python", "WAY", "read Python frames: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },

@@ -22,6 +22,7 @@ struct infp_mode_context {
         struct infp_emit *emit;
         const struct infp_perf *perf; /* NULL: no perf events are allowed */
         const char *perf_problem;     /* why */
+        struct infp_bpf *filter;      /* times waits in the kernel, once the target is followed; NULL: nobody does */
         struct infp_inside *inside;   /* samplers inside processes; NULL: none */
         struct infp_pythons *pythons; /* changes: NULL while, and where, there is none */
         /* Any thread: has turn called soon. */

@@ -17,6 +17,8 @@ enum {
         INFP_SAMPLER_MAX_HZ = 4000,
         INFP_SAMPLER_DEFAULT_WALL_HZ = 20,
         INFP_SAMPLER_MAX_WALL_HZ = 1000,
+        INFP_SAMPLER_DEFAULT_WAIT_US = 100,
+        INFP_SAMPLER_MAX_WAIT_US = 1000 * 1000,
         INFP_SAMPLER_FAST_HZ = 250, /* above it, without another wish ... */
         INFP_SAMPLER_FAST_STACK_BYTES =
                 32 * 1024, /* ... so much of each stack, below the most: copying costs the target */
@@ -31,6 +33,7 @@ struct infp_sampler_options {
         double cpu_hz;               /* 0: no on-CPU samples */
         double wall_hz;              /* 0: no wall-clock samples */
         bool off_cpu;                /* blocked time per stack */
+        uint64_t least_wait_ns;      /* of off_cpu: shorter waits are summed, without stacks */
         uint32_t stack_bytes;        /* copied of each stack: a multiple of 8, at most INFP_SAMPLER_MAX_STACK_BYTES */
         uint32_t max_depth;          /* frames of a stack, at most INFP_SAMPLER_MAX_DEPTH; outer ones are left out */
         enum infp_python_way python; /* how Python frames are read */

@@ -1,12 +1,16 @@
 """record --off-cpu: how long threads are off their CPU, and where."""
+import errno
 import os
 import pathlib
+import statistics
 import subprocess
 
 import pytest
 
 import waits
+from conftest import Run
 from program import run
+from refuse import BPF, refused
 from test_cpu_wall import user_words, waiter  # noqa: F401  (a fixture)
 
 KINDS = ["nap", "lock", "read", "busy", "busy", "busy"]
@@ -33,15 +37,29 @@ def check_totals(found, answers):
         assert abs(total - truth) < 0.02 * truth + 0.03, (one, total, truth)
 
 
+METHODS = {"BPF": "BPF at switches, perf events of waits", "perf": "perf events of switches"}
+
+
+def without_bpf(way):
+    return {"preexec_fn": refused([BPF], errno.EPERM)} if way == "perf" else {}
+
+
+def skip_other(recorded, way):
+    """Where the kernel does not time waits, perf's records of switches do, as where BPF is refused."""
+    skip_without_perf(recorded)
+    if last(recorded)["method"] != METHODS[way]:
+        pytest.skip(f"this machine has {last(recorded)['method']}")
+
+
 @pytest.mark.san
-def test_all_rights(record, waiter):
-    done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", waiter, 2, *KINDS])
+@pytest.mark.parametrize("way", METHODS)
+def test_all_rights(record, waiter, way):
+    done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", waiter, 2, *KINDS], **without_bpf(way))
     assert done.returncode == 0, done.stderr
     skip_without_perf(done.run)
     found, answers = waits.rows(done.run, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
     check_totals(found, answers)
-    if last(done.run)["method"] != "perf events of switches":
-        pytest.skip("stacks at context switches are not permitted here")
+    skip_other(done.run, way)
     for one in answers:
         if one.kind == "busy":  # three on one CPU: they wait for it and for nothing else
             runnable = waits.seconds(found, tid=one.tid, state="runnable")
@@ -67,7 +85,7 @@ def test_without_rights(infprof, run_dir, waiter):
     skip_without_perf(recorded)
     found, answers = waits.rows(recorded, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
     check_totals(found, answers)
-    if last(recorded)["method"] == "perf events of switches":
+    if last(recorded)["method"] in METHODS.values():
         pytest.skip("this kernel lets everybody take stacks of switches")
     for one in answers:
         if one.kind in ("nap", "lock"):
@@ -82,6 +100,8 @@ def test_without_rights(infprof, run_dir, waiter):
 PING_PONG = """
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 static int to[2], from[2];
 static void *pong(void *unused)
@@ -91,34 +111,77 @@ static void *pong(void *unused)
                 ;
         return unused;
 }
-int main(void)
+int main(int argc, char **argv)
 {
+        const int n = argc > 1 ? atoi(argv[1]) : 20000;
         char c = 'x';
         pthread_t id;
         if (pipe(to) || pipe(from) || pthread_create(&id, NULL, pong, NULL))
                 return 1;
-        for (int i = 0; i < 20000; i++)
+        for (int i = 0; i < n; i++)
                 if (write(to[1], &c, 1) != 1 || read(from[0], &c, 1) != 1)
                         return 1;
+        printf("%.0f ns of CPU time a switch\\n", (double) clock() / CLOCKS_PER_SEC * 1e9 / (2 * n));
         close(to[1]);
         return pthread_join(id, NULL);
 }
 """
 
 
-def test_short_waits(record, tmp_path):
+@pytest.fixture(scope="module")
+def ping_pong(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ping_pong") / "ping_pong"
+    path.with_suffix(".c").write_text(PING_PONG)
+    subprocess.run(["gcc", "-O2", path.with_suffix(".c"), "-o", path, "-pthread"], check=True)
+    return path
+
+
+@pytest.mark.parametrize("way", METHODS)
+def test_short_waits(record, ping_pong, way):
     """Waits below the limit are sums, so that a storm of them is no storm of rows; their time is there all the same."""
-    (tmp_path / "ping_pong.c").write_text(PING_PONG)
-    subprocess.run(["gcc", "-O2", tmp_path / "ping_pong.c", "-o", tmp_path / "ping_pong", "-pthread"], check=True)
-    done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", tmp_path / "ping_pong"])
+    done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", ping_pong], **without_bpf(way))
     assert done.returncode == 0, done.stderr
-    skip_without_perf(done.run)
+    skip_other(done.run, way)
     found = waits.rows(done.run, "off-cpu")
     short = [row for row in found if row.frames and row.frames[0].name == SHORT]
     sampler = last(done.run)
     lost = [row for row in done.run.table("sampler")][-1]["lost"]
     assert sum(row.samples for row in short) + 2 * lost > 15000, (sampler, lost)
     assert len(found) < 8000
+    if way == "BPF":  # no switch is missed: each thread waits once for each that the other one does
+        assert sampler["lost"] == 0 and sum(row.samples for row in found) > 39000, sampler
+
+
+def test_short_waits_are_cheap(infprof, tmp_path, ping_pong):
+    """What the kernel sums costs a program less than half of what copying each stack costs it, on one CPU, against itself alone."""
+    costs = {"alone": [], "BPF": [], "perf": []}
+    command = ["taskset", "-c", "0", ping_pong, 50000]
+    for i in range(5):
+        for way in list(costs)[i % 3:] + list(costs)[:i % 3]:
+            output = tmp_path / f"{way}-{i}"
+            words = [infprof, "record", "-o", output, "--off-cpu", "--no-finish", "--no-snapshots", "--", *command] if way != "alone" else command
+            done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, text=True, timeout=120, check=True, **without_bpf(way))
+            costs[way].append(int(done.stdout.split()[0]))
+            if way != "alone":
+                skip_other(Run(output), way)
+    alone, filtered, copied = (statistics.median(costs[way]) for way in costs)
+    assert filtered - alone < 0.5 * (copied - alone), costs
+
+
+@pytest.mark.parametrize("way", METHODS)
+def test_limit(record, waiter, way):
+    """The limit is the user's: naps of 100 ms are long for one of 500 us, and short for one of 300 ms."""
+    for limit, is_long in ((500, True), (300000, False)):
+        done = record(f"--off-cpu={limit}", "--no-finish", command=[waiter, 1, "nap"], **without_bpf(way))
+        assert done.returncode == 0, done.stderr
+        skip_other(done.run, way)
+        found, answers = waits.rows(done.run, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
+        check_totals(found, answers)
+        [nap] = [one for one in answers if one.kind == "nap"]
+        napped = waits.seconds(found, tid=nap.tid, function="wait_nap")
+        short = waits.seconds(found, tid=nap.tid, function=f"[waits below {limit} us]")
+        assert (napped > 0.9 * nap.waited) if is_long else (short > 0.9 * nap.waited), (limit, napped, short, nap)
+
 
 
 def test_those_who_waited_before(infprof, run_dir, waiter):

@@ -408,6 +408,93 @@ static void test_refused(void **state)
         close_world(&w);
 }
 
+/* ---- waits that the kernel has timed ---- */
+
+static void waited(struct world *w, uint64_t out_ns, uint64_t in_ns, uint64_t first_ns)
+{
+        static const uint64_t kernel[] = { UINT64_C(0xffffffff81000000) };
+        const struct infp_switch wait = { .out_ns = BEGIN + out_ns,
+                                          .in_ns = BEGIN + in_ns,
+                                          .first_ns = BEGIN + first_ns };
+        const struct infp_perf_sample sample = { .t_ns = BEGIN + in_ns,
+                                                 .pid = w->pid,
+                                                 .tid = TID,
+                                                 .is_switch = true,
+                                                 .is_in_kernel = true,
+                                                 .kernel = kernel,
+                                                 .n_kernel = 1,
+                                                 .wait = &wait };
+
+        infp_off_cpu_waited(&w->waits, &sample);
+}
+
+static void test_timed_by_kernel(void **state)
+{
+        struct infp_switch_thread thread = { .start_ns = 1, .first_ns = BEGIN + 5 * MS, .tid = TID };
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        thread.pid = w.pid;
+        /* Over, with its stack. A row each, and none of what lies between. */
+        waited(&w, 10 * MS, 30 * MS, 0);
+        waited(&w, 40 * MS, 45 * MS, 0);
+        turn(&w, 50 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.025, 2, 2);
+        /* Sums are told as they grow, by their kind. */
+        thread.too_short = (struct infp_switch_sum){ { 100, 10 }, { 2000000, 400000 } };
+        infp_off_cpu_look(&w.waits, 9, &thread, 0);
+        thread.too_short = (struct infp_switch_sum){ { 150, 10 }, { 3000000, 400000 } };
+        thread.no_room = (struct infp_switch_sum){ { 0, 1 }, { 0, 7 * MS } };
+        infp_off_cpu_look(&w.waits, 9, &thread, 0);
+        assert_int_equal(infp_off_cpu_key(&w.waits, TID), 9);
+        assert_int_equal(w.waits.n_filtered, 160);
+        turn(&w, 1001 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.028, 152, 3);
+        sampled_check(&w.sampled, TID, "runnable", 0.0074, 11, 2);
+        /* One that goes on is believed if it began early enough, and its sample ends it. */
+        thread.out_ns = BEGIN + 1100 * MS;
+        infp_off_cpu_look(&w.waits, 9, &thread, BEGIN + 1100 * MS);
+        assert_int_equal(w.waits.n_waits, 0);
+        infp_off_cpu_look(&w.waits, 9, &thread, BEGIN + 1200 * MS);
+        infp_off_cpu_look(&w.waits, 9, &thread, BEGIN + 1300 * MS);
+        assert_int_equal(w.waits.n_waits, 1);
+        waited(&w, 1100 * MS, 2100 * MS, 0);
+        turn(&w, 2200 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 1.028, 153, 4);
+        /* Another thread of the same number has sums of its own. */
+        thread = (struct infp_switch_thread){
+                .start_ns = 2, .pid = w.pid, .tid = TID, .too_short = { { 3, 0 }, { 1000000, 0 } }
+        };
+        infp_off_cpu_look(&w.waits, 9, &thread, 0);
+        infp_off_cpu_exit(&w.waits, BEGIN + 2300 * MS, TID);
+        sampled_check(&w.sampled, TID, "blocked", 1.029, 156, 5);
+        assert_int_equal(w.waits.n_lost, 0);
+        close_world(&w);
+}
+
+/* A thread that waited when we came: by what was read of it, until it got a CPU for the first time. */
+static void test_timed_since_before(void **state)
+{
+        struct infp_switch_thread thread = { .start_ns = 1, .first_ns = BEGIN + 300 * MS, .tid = TID };
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        thread.pid = w.pid;
+        read_at(&w, 100 * MS, TID, 'S', SYS_futex);
+        infp_off_cpu_look(&w.waits, TID, &thread, 0);
+        read_at(&w, 100 * MS, OTHER, 'S', SYS_read);
+        turn(&w, 400 * MS);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.2, 1, 1);
+        waited(&w, 500 * MS, 700 * MS, 300 * MS);
+        turn(&w, 800 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.2, 1, 1);
+        infp_off_cpu_end(&w.waits, BEGIN + 900 * MS);
+        sampled_check(&w.sampled, OTHER, "sleeping in read", 0.8, 1, 1);
+        close_world(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -424,6 +511,8 @@ int main(void)
                 cmocka_unit_test(test_cost),
                 cmocka_unit_test(test_switches_are_counted),
                 cmocka_unit_test(test_refused),
+                cmocka_unit_test(test_timed_by_kernel),
+                cmocka_unit_test(test_timed_since_before),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,6 +66,7 @@ static void finish_task(struct record *record, uint32_t pid, uint32_t tid, uint6
 struct heard {
         char text[2048];
         struct infp_perf_sample sample;
+        struct infp_switch wait;
         uint64_t kernel[8];
         uint8_t stack[64];
 };
@@ -85,6 +86,8 @@ static void on_sample(void *context, const struct infp_perf_sample *sample)
         struct heard *heard = context;
 
         heard->sample = *sample;
+        if (sample->wait)
+                heard->wait = *sample->wait;
         for (uint32_t i = 0; i < sample->n_kernel && i < INFP_COUNT(heard->kernel); i++)
                 heard->kernel[i] = sample->kernel[i];
         if (sample->stack)
@@ -129,6 +132,8 @@ static struct infp_perf_handler handler_of(struct heard *heard)
 struct parts {
         uint32_t n_kernel;
         uint64_t abi, period, stack_size, stack_used;
+        const struct infp_switch *wait;
+        uint32_t wait_size;
 };
 
 static void make_sample(struct record *record, const struct parts *parts, uint64_t t_ns)
@@ -143,6 +148,12 @@ static void make_sample(struct record *record, const struct parts *parts, uint64
                 put_u64(record, (uint64_t) PERF_CONTEXT_KERNEL);
         for (uint32_t i = 0; i < parts->n_kernel; i++)
                 put_u64(record, UINT64_C(0xffffffff81000000) + i);
+        if (parts->wait) {
+                put(record, &parts->wait_size, sizeof(parts->wait_size));
+                put(record, parts->wait, sizeof(*parts->wait));
+                put_2(record, 0, 0); /* with its size a multiple of 8 */
+                record->size -= 4;
+        }
         put_u64(record, parts->abi);
         for (uint64_t i = 0; parts->abi && i < INFP_N_REGISTERS; i++)
                 put_u64(record, 100 + i);
@@ -186,6 +197,37 @@ static void test_sample(void **state)
         assert_int_equal(heard.stack[8], 0x22);
         assert_true(heard.sample.is_cut);
         assert_int_equal(reader.n_samples, 1);
+}
+
+/* A program in the kernel had perf write it: its own frames do not belong to the wait. */
+static void test_sample_of_wait(void **state)
+{
+        const struct infp_switch wait = { .out_ns = 7, .in_ns = 9, .place = UINT64_C(0xffffffff81000002) };
+        struct parts parts = { 4, PERF_SAMPLE_REGS_ABI_64, 0, 16, 16, &wait, sizeof(wait) + 4 };
+        struct heard heard = { .text = "" };
+        const struct infp_perf_handler handler = handler_of(&heard);
+        struct infp_perf_reader reader = {
+                .handler = &handler, .has_callchain = true, .has_waits = true, .is_of_switches = true
+        };
+        static const uint32_t bad_sizes[] = { 0, sizeof(wait) - 1, MAX, UINT32_MAX };
+        struct record record;
+
+        (void) state;
+        make_sample(&record, &parts, 500);
+        give(&reader, &record);
+        assert_string_equal(heard.text, "sample 10/11 at 500;");
+        assert_true(heard.sample.is_switch);
+        assert_int_equal(heard.wait.out_ns, 7);
+        assert_int_equal(heard.sample.n_kernel, 2);
+        assert_true(heard.kernel[0] == wait.place);
+        assert_int_equal(heard.stack[8], 0x22);
+        assert_int_equal(reader.n_samples, 0);
+        for (uint32_t i = 0; i < INFP_COUNT(bad_sizes); i++) {
+                parts.wait_size = bad_sizes[i];
+                make_sample(&record, &parts, 500);
+                give(&reader, &record);
+                assert_int_equal(reader.n_broken, i + 1);
+        }
 }
 
 static void test_sample_of_less(void **state)
@@ -504,10 +546,15 @@ static void test_broken_ring(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_sample), cmocka_unit_test(test_sample_of_less),
-                cmocka_unit_test(test_tasks),  cmocka_unit_test(test_others_are_left_out),
-                cmocka_unit_test(test_broken), cmocka_unit_test(test_order_of_rings),
-                cmocka_unit_test(test_wrap),   cmocka_unit_test(test_broken_ring),
+                cmocka_unit_test(test_sample),
+                cmocka_unit_test(test_sample_of_wait),
+                cmocka_unit_test(test_sample_of_less),
+                cmocka_unit_test(test_tasks),
+                cmocka_unit_test(test_others_are_left_out),
+                cmocka_unit_test(test_broken),
+                cmocka_unit_test(test_order_of_rings),
+                cmocka_unit_test(test_wrap),
+                cmocka_unit_test(test_broken_ring),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

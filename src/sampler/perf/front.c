@@ -57,6 +57,12 @@ static void fill_attribute(const struct infp_perf *perf, enum perf_kind kind, st
                 .watermark = 1, /* else each sample would wake us up */
                 .inherit = 1,
         };
+        if (!is_clock && perf->filter_fd >= 0) {
+                ret->sample_type &=
+                        ~(uint64_t) (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER);
+                ret->sample_regs_user = ret->sample_stack_user = 0;
+                ret->exclude_callchain_user = 0;
+        }
         /* A period rather than a frequency: the kernel refuses high ones of those, and would adapt to them slowly. Without a rate the
          * event only counts. */
         if (!is_clock)
@@ -67,7 +73,7 @@ static void fill_attribute(const struct infp_perf *perf, enum perf_kind kind, st
                 return;
         ret->mmap = ret->mmap2 = ret->comm = ret->comm_exec = ret->task = 1;
         ret->build_id = perf->may.build_ids;
-        ret->context_switch = options->switch_records;
+        ret->context_switch = options->switch_records && perf->filter_fd < 0;
 }
 
 static bool is_filtered(void)
@@ -234,7 +240,7 @@ static int list_cpus(struct infp_perf *perf, struct infp_err *err)
         if (!perf->cpus || !perf->rings)
                 return infp_fail(err, -ENOMEM, "no memory for the buffers of %u CPUs", n);
         for (unsigned i = 0; i < n; i++)
-                perf->cpus[i] = (struct perf_cpu){ .number = numbers[i], .fd = { -1, -1 } };
+                perf->cpus[i] = (struct perf_cpu){ .number = numbers[i], .fd = { -1, -1 }, .output_fd = -1 };
         perf->n_cpus = n;
         return 0;
 }
@@ -322,6 +328,7 @@ static void unmap_rings(struct infp_perf *perf)
                         munmap(cpu->map[kind], cpu->map_size);
                 cpu->map[kind] = NULL;
                 cpu->fd[kind] = infp_close(cpu->fd[kind]);
+                cpu->output_fd = infp_close(cpu->output_fd);
         }
 }
 
@@ -414,23 +421,32 @@ static int new_group(struct infp_perf *perf, unsigned *ret)
         return 0;
 }
 
-static void run_program(const struct infp_perf *perf, int fd)
+/* 0 or a negative errno. */
+static int run_program(const struct infp_perf *perf, int fd, enum perf_kind kind)
 {
-        if (fd >= 0 && perf->program_fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_BPF, perf->program_fd) < 0)
-                infp_debug("perf: an event takes no BPF program: %s", strerror(errno));
+        const int program_fd = kind == PERF_KIND_SWITCH && perf->filter_fd >= 0 ? perf->filter_fd : perf->program_fd;
+
+        if (fd < 0 || program_fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd) == 0)
+                return 0;
+        infp_debug("perf: an event takes no BPF program: %s", strerror(errno));
+        return -errno;
 }
 
 static int open_one(const struct infp_perf *perf, pid_t pid, const struct perf_cpu *cpu, enum perf_kind kind,
                     bool on_exec)
 {
         struct perf_event_attr attr;
-        int fd;
+        int fd, r;
 
         fill_attribute(perf, kind, &attr);
         attr.disabled = attr.enable_on_exec = on_exec;
         attr.inherit = pid != -1;
         fd = open_event(&attr, pid, cpu->number, cpu->fd[kind]);
-        run_program(perf, fd);
+        r = run_program(perf, fd, kind);
+        if (r < 0 && kind == PERF_KIND_SWITCH && perf->filter_fd >= 0) {
+                infp_close(fd);
+                return r;
+        }
         if (fd < 0 || !infp_fd_is_scarce(fd))
                 return fd;
         infp_close(fd);
@@ -587,7 +603,7 @@ int infp_perf_open(const struct infp_perf_options *options, struct infp_perf **r
         if (!perf)
                 return infp_fail(err, -ENOMEM, "no memory for perf events");
         perf->options = *options;
-        perf->program_fd = -1;
+        perf->program_fd = perf->filter_fd = -1;
         r = probe(perf, ret_fix, err);
         perf->n_kinds = options->switch_samples && perf->may.switch_samples ? PERF_KINDS : 1;
         if (r >= 0)
@@ -650,7 +666,44 @@ void infp_perf_set_program(struct infp_perf *perf, int fd)
         perf->program_fd = fd;
         for (unsigned i = 0; i < perf->n_groups * perf->per_group; i++)
                 if (perf->groups[i / perf->per_group].tid)
-                        run_program(perf, perf->fds[i].fd);
+                        run_program(perf, perf->fds[i].fd, (enum perf_kind)(i % perf->n_kinds));
+}
+
+static int open_output(const struct infp_perf *perf, const struct perf_cpu *cpu)
+{
+        struct perf_event_attr attr;
+
+        fill_attribute(perf, PERF_KIND_SWITCH, &attr);
+        attr.config = PERF_COUNT_SW_BPF_OUTPUT;
+        attr.sample_type |= PERF_SAMPLE_RAW;
+        attr.inherit = 0;
+        return open_event(&attr, -1, cpu->number, cpu->fd[PERF_KIND_SWITCH]);
+}
+
+int infp_perf_filter_switches(struct infp_perf *perf, int program_fd, infp_perf_put_event_fn *put, void *context)
+{
+        int r = perf->n_kinds == PERF_KINDS && !perf->n_events ? 0 : -EBUSY;
+
+        for (unsigned i = 0; i < perf->n_cpus && r >= 0; i++) {
+                struct perf_cpu *cpu = &perf->cpus[i];
+
+                if (cpu->fd[PERF_KIND_SWITCH] < 0)
+                        continue;
+                cpu->output_fd = open_output(perf, cpu);
+                r = cpu->output_fd < 0 ? cpu->output_fd : put(context, cpu->number, cpu->output_fd);
+        }
+        for (unsigned i = 0; i < perf->n_cpus && r < 0; i++)
+                perf->cpus[i].output_fd = infp_close(perf->cpus[i].output_fd);
+        if (r < 0)
+                return r;
+        perf->filter_fd = program_fd;
+        perf->reader.has_waits = true;
+        return 0;
+}
+
+bool infp_perf_is_target(const struct infp_perf *perf, int32_t pid)
+{
+        return infp_perf_is_of_target((void *) (uintptr_t) perf, pid, 0);
 }
 
 int infp_perf_launch(struct infp_perf *perf, pid_t pid, struct infp_err *err)

@@ -51,6 +51,13 @@ uint32_t infp_perf_stack_bytes(const struct infp_perf *perf); /* less than asked
  * later. The descriptor is borrowed until infp_perf_free. */
 void infp_perf_set_program(struct infp_perf *perf, int fd);
 
+/* Switches are not recorded, and their events run this program, which has perf write nothing: another one writes samples of waits
+ * (struct infp_switch) by an event of each CPU, given to `put`. Before anything else is opened. 0, or a negative errno: all is as it was. */
+typedef int infp_perf_put_event_fn(void *context, int cpu, int fd);
+int infp_perf_filter_switches(struct infp_perf *perf, int program_fd, infp_perf_put_event_fn *put, void *context);
+/* Whether what is written of all threads of the machine is of the target. */
+bool infp_perf_is_target(const struct infp_perf *perf, int32_t pid);
+
 /* A process at its gate: sampled from its exec on, with all that it starts. */
 int infp_perf_launch(struct infp_perf *perf, pid_t pid, struct infp_err *err);
 /* The threads of these processes; what they start later is sampled with them. Those that were attached before cost nothing. The

@@ -15,6 +15,7 @@ struct perf_cpu {
         int number;
         /* Samples of switches have a ring of their own: when they are too many, what else is told must not be lost with them. */
         int fd[PERF_KINDS];
+        int output_fd; /* by which a program in the kernel writes samples of waits; -1: there is none */
         void *map[PERF_KINDS];
         size_t map_size;
 };
@@ -36,6 +37,7 @@ struct infp_perf {
         enum infp_perf_method method;
         bool is_stopped;
         int program_fd; /* -1: none */
+        int filter_fd;  /* the program that events of switches run, which writes nothing of them; -1: none */
 
         struct perf_cpu *cpus;
         struct infp_perf_ring *rings; /* n_kinds of each CPU */

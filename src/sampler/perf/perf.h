@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "sampler/waits/switches.h"
 #include "unwind/python/merge.h"
 #include "unwind/rule.h"
 
@@ -50,7 +51,8 @@ struct infp_perf_sample {
         int32_t pid, tid;
         int32_t cpu;
         uint64_t period; /* ns of the clock that this sample stands for */
-        bool is_switch;  /* taken when the thread left its CPU (off-CPU), not by the clock */
+        bool is_switch; /* taken when the thread left its CPU (off-CPU), not by the clock; with `wait` as it has one again */
+        const struct infp_switch *wait; /* of a wait that the kernel has timed; else NULL */
         bool is_in_kernel;
         const uint64_t *kernel; /* the kernel's own frames, innermost first, without context marks */
         uint32_t n_kernel;

@@ -89,6 +89,32 @@ static bool take_chain(struct part *part, uint64_t *kernel, struct infp_perf_sam
         return true;
 }
 
+/* What a program in the kernel has put beside it. */
+static bool take_wait(struct part *part, struct infp_switch *ret)
+{
+        const uint8_t *data;
+        uint32_t size;
+
+        if (!take_u32(part, &size) || size < sizeof(*ret))
+                return false;
+        data = take(part, size);
+        if (data)
+                memcpy(ret, data, sizeof(*ret));
+        return data != NULL;
+}
+
+/* The kernel's frames of the wait alone: without those of the program that had perf take them, and of what has called it as the thread
+ * got its CPU. */
+static void leave_program(const struct infp_switch *wait, struct infp_perf_sample *sample)
+{
+        for (uint32_t i = 0; i < sample->n_kernel; i++)
+                if (sample->kernel[i] == wait->place) {
+                        sample->kernel += i;
+                        sample->n_kernel -= i;
+                        return;
+                }
+}
+
 static bool take_registers(struct part *part, struct infp_perf_sample *sample)
 {
         uint64_t abi;
@@ -125,7 +151,9 @@ static bool give_sample(struct infp_perf_reader *reader, struct part part, uint1
 {
         struct infp_perf_sample sample = { .is_in_kernel =
                                                    (misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL };
+        const bool has_wait = reader->has_waits && reader->is_of_switches;
         uint64_t kernel[INFP_PERF_MAX_KERNEL_FRAMES];
+        struct infp_switch wait;
         uint32_t reserved;
 
         if (!take_i32(&part, &sample.pid) || !take_i32(&part, &sample.tid) || !take_u64(&part, &sample.t_ns) ||
@@ -137,10 +165,14 @@ static bool give_sample(struct infp_perf_reader *reader, struct part part, uint1
                 reader->n_foreign++;
                 return true;
         }
-        if ((reader->has_callchain && !take_chain(&part, kernel, &sample)) || !take_registers(&part, &sample) ||
-            !take_stack(&part, &sample))
+        if ((reader->has_callchain && !take_chain(&part, kernel, &sample)) || (has_wait && !take_wait(&part, &wait)) ||
+            !take_registers(&part, &sample) || !take_stack(&part, &sample))
                 return false;
-        sample.is_switch = sample.period == INFP_PERF_SWITCH_PERIOD;
+        sample.is_switch = has_wait || sample.period == INFP_PERF_SWITCH_PERIOD;
+        if (has_wait) {
+                sample.wait = &wait;
+                leave_program(&wait, &sample);
+        }
         reader->n_samples += !sample.is_switch;
         if (reader->handler->sample)
                 reader->handler->sample(reader->handler->context, &sample);

@@ -30,6 +30,7 @@ struct infp_perf_reader {
         /* Sees every fork and exit before is_wanted is asked. May be NULL. */
         void (*task)(void *context, uint64_t t_ns, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid);
         void *context;
+        bool has_waits;      /* samples of switches are those of waits, with struct infp_switch */
         bool is_of_switches; /* the record lies in a ring of samples of switches: what is lost there is counted apart */
         uint64_t n_samples, n_lost, n_lost_switches, n_throttled, n_broken, n_foreign;
 };

@@ -19,6 +19,7 @@
 struct bpf_object;
 struct bpf_map;
 struct bpf_program;
+struct bpf_link;
 struct ring_buffer;
 typedef int print_fn(int level, const char *format, va_list ap);
 typedef int sample_fn(void *context, void *data, size_t size);
@@ -37,6 +38,10 @@ typedef int sample_fn(void *context, void *data, size_t size);
         X(int, bpf_map_update_elem, (int, const void *, const void *, uint64_t))                              \
         X(int, bpf_map_lookup_elem, (int, const void *, void *) )                                             \
         X(int, bpf_map_delete_elem, (int, const void *) )                                                     \
+        X(int, bpf_map_get_next_key, (int, const void *, void *) )                                            \
+        X(int, bpf_program__set_autoload, (struct bpf_program *, bool) )                                      \
+        X(struct bpf_link *, bpf_program__attach, (const struct bpf_program *) )                              \
+        X(int, bpf_link__destroy, (struct bpf_link *) )                                                       \
         X(struct ring_buffer *, ring_buffer__new, (int, sample_fn *, void *, const void *) )                  \
         X(int, ring_buffer__consume, (struct ring_buffer *) )                                                 \
         X(void, ring_buffer__free, (struct ring_buffer *) )
@@ -107,6 +112,8 @@ struct infp_bpf {
         struct bpf_object *object;
         struct ring_buffer *ring;
         int program, processes, counts;
+        struct bpf_link *link;                               /* of the filter of switches */
+        int switch_program, switches, events, switch_counts; /* -1: there is none */
         infp_bpf_take_fn *take;
         void *context;
 };
@@ -143,6 +150,51 @@ static int set_up(const struct infp_bpf *bpf, uint32_t ring_bytes, struct infp_e
         return 0;
 }
 
+/* The programs of the filter of switches, which needs more of the kernel than the rest does. */
+static const char filter_out[] = "infp_switched_out", filter_tracepoint[] = "infp_switched_in",
+                  filter_function[] = "infp_switched_in_perf";
+
+/* in: the program that sees threads get a CPU; NULL: there is no filter. */
+static int choose_filter(const struct infp_bpf *bpf, const char *in, uint64_t least_wait_ns, struct infp_err *err)
+{
+        static const char *const all[] = { filter_out, filter_tracepoint, filter_function };
+        struct bpf_map *threads = lib.bpf_object__find_map_by_name(bpf->object, "switches"),
+                       *constants = lib.bpf_object__find_map_by_name(bpf->object, ".rodata.waits");
+        bool is_there = threads && constants;
+
+        for (size_t i = 0; i < INFP_COUNT(all) && is_there; i++) {
+                struct bpf_program *program = lib.bpf_object__find_program_by_name(bpf->object, all[i]);
+
+                is_there = program &&
+                           lib.bpf_program__set_autoload(program, in && (all[i] == filter_out || all[i] == in)) == 0;
+        }
+        if (!is_there || lib.bpf_map__set_max_entries(threads, in ? INFP_SWITCHES_THREADS : 1) < 0 ||
+            lib.bpf_map__set_initial_value(constants, &least_wait_ns, sizeof(least_wait_ns)) < 0)
+                return infp_fail(err, -EBADMSG, "libbpf cannot prepare the programs that time waits");
+        return 0;
+}
+
+static int map_fd(const struct infp_bpf *bpf, const char *name)
+{
+        const struct bpf_map *map = lib.bpf_object__find_map_by_name(bpf->object, name);
+
+        return map ? lib.bpf_map__fd(map) : -1;
+}
+
+static int begin_filter(struct infp_bpf *bpf, const char *in)
+{
+        const struct bpf_program *out = lib.bpf_object__find_program_by_name(bpf->object, filter_out);
+
+        bpf->switches = map_fd(bpf, "switches");
+        bpf->events = map_fd(bpf, "switch_events");
+        bpf->switch_counts = map_fd(bpf, "switches_counts");
+        bpf->link = lib.bpf_program__attach(lib.bpf_object__find_program_by_name(bpf->object, in));
+        if (!bpf->link || bpf->switches < 0 || bpf->events < 0 || bpf->switch_counts < 0)
+                return -ENOTSUP;
+        bpf->switch_program = lib.bpf_program__fd(out);
+        return bpf->switch_program < 0 ? -ENOTSUP : 0;
+}
+
 static int refused(int r, const char **ret_fix, struct infp_err *err)
 {
         if ((r == -EPERM || r == -EACCES) && !infp_rights_has(INFP_MAY_BPF)) {
@@ -175,8 +227,41 @@ static int find_parts(struct infp_bpf *bpf, struct infp_err *err)
         return 0;
 }
 
-int infp_bpf_open(uint32_t ring_bytes, struct infp_bpf **ret, const char **ret_fix, struct infp_err *err)
+static int open_object(struct infp_bpf *bpf, uint32_t ring_bytes, const char *filter, uint64_t least_wait_ns,
+                       const char **ret_fix, struct infp_err *err)
 {
+        int r;
+
+        refusal[0] = 0;
+        bpf->switch_program = -1;
+        bpf->object = lib.bpf_object__open_mem(infp_frames_object, infp_frames_object_size, NULL);
+        if (!bpf->object)
+                return infp_fail_errno(err, -errno, "libbpf cannot read the program that reads Python frames");
+        INFP_TRY(set_up(bpf, ring_bytes, err));
+        INFP_TRY(choose_filter(bpf, filter, least_wait_ns, err));
+        r = lib.bpf_object__load(bpf->object);
+        if (r < 0)
+                return refused(r, ret_fix, err);
+        if (filter && begin_filter(bpf, filter) < 0)
+                return infp_fail(err, -ENOTSUP, "the kernel has no place for the program %s", filter);
+        return find_parts(bpf, err);
+}
+
+static void close_object(struct infp_bpf *bpf)
+{
+        if (bpf->ring)
+                lib.ring_buffer__free(bpf->ring);
+        if (bpf->link)
+                lib.bpf_link__destroy(bpf->link);
+        if (bpf->object)
+                lib.bpf_object__close(bpf->object);
+        *bpf = (struct infp_bpf){ .switch_program = -1 };
+}
+
+int infp_bpf_open(uint32_t ring_bytes, uint64_t least_wait_ns, struct infp_bpf **ret, const char **ret_fix,
+                  struct infp_err *err)
+{
+        static const char *const ways[] = { filter_tracepoint, filter_function, NULL };
         struct infp_bpf *bpf;
         int r;
 
@@ -193,13 +278,18 @@ int infp_bpf_open(uint32_t ring_bytes, struct infp_bpf **ret, const char **ret_f
         bpf = calloc(1, sizeof(*bpf));
         if (!bpf)
                 return infp_fail(err, -ENOMEM, "no memory for Python frames");
-        refusal[0] = 0;
-        bpf->object = lib.bpf_object__open_mem(infp_frames_object, infp_frames_object_size, NULL);
-        r = bpf->object ? set_up(bpf, ring_bytes, err)
-                        : infp_fail_errno(err, -errno, "libbpf cannot read the program that reads Python frames");
-        if (r == 0) {
-                r = lib.bpf_object__load(bpf->object);
-                r = r < 0 ? refused(r, ret_fix, err) : find_parts(bpf, err);
+        for (const char *const *filter = least_wait_ns ? ways : ways + INFP_COUNT(ways) - 1;; filter++) {
+                struct infp_err why = { "" };
+
+                r = open_object(bpf, ring_bytes, *filter, least_wait_ns, ret_fix, &why);
+                if (r >= 0)
+                        break;
+                if (!*filter) {
+                        infp_fail(err, r, "%s", why.text);
+                        break;
+                }
+                infp_debug("bpf: %s: %s", *filter, why.text);
+                close_object(bpf);
         }
         if (r < 0) {
                 infp_bpf_free(bpf);
@@ -211,12 +301,8 @@ int infp_bpf_open(uint32_t ring_bytes, struct infp_bpf **ret, const char **ret_f
 
 struct infp_bpf *infp_bpf_free(struct infp_bpf *bpf)
 {
-        if (!bpf)
-                return NULL;
-        if (bpf->ring)
-                lib.ring_buffer__free(bpf->ring);
-        if (bpf->object)
-                lib.bpf_object__close(bpf->object);
+        if (bpf)
+                close_object(bpf);
         free(bpf);
         return NULL;
 }
@@ -262,4 +348,47 @@ struct infp_frames_counts infp_bpf_counts(struct infp_bpf *bpf)
 
         lib.bpf_map_lookup_elem(bpf->counts, &zero, &ret);
         return ret;
+}
+
+/* ---- the filter of switches ---- */
+
+int infp_bpf_switch_program(const struct infp_bpf *bpf)
+{
+        return bpf->switch_program;
+}
+
+int infp_bpf_put_switch_event(struct infp_bpf *bpf, int cpu, int fd)
+{
+        return lib.bpf_map_update_elem(bpf->events, &cpu, &fd, 0);
+}
+
+void infp_bpf_switch_threads(struct infp_bpf *bpf, infp_bpf_switch_thread_fn *take, void *context)
+{
+        struct infp_switch_thread thread;
+        int key, next;
+
+        for (int *before = NULL; lib.bpf_map_get_next_key(bpf->switches, before, &next) == 0; before = &key) {
+                key = next;
+                if (lib.bpf_map_lookup_elem(bpf->switches, &key, &thread) == 0)
+                        take(context, key, &thread);
+        }
+}
+
+bool infp_bpf_switch_thread(struct infp_bpf *bpf, int key, struct infp_switch_thread *ret)
+{
+        return lib.bpf_map_lookup_elem(bpf->switches, &key, ret) == 0;
+}
+
+void infp_bpf_forget_switches(struct infp_bpf *bpf, int key)
+{
+        lib.bpf_map_delete_elem(bpf->switches, &key);
+}
+
+uint64_t infp_bpf_switches_full(struct infp_bpf *bpf)
+{
+        struct infp_switches_counts counts = { 0 };
+        const uint32_t zero = 0;
+
+        lib.bpf_map_lookup_elem(bpf->switch_counts, &zero, &counts);
+        return counts.full;
 }

@@ -2,15 +2,20 @@
  * has read. libbpf is loaded when it is needed. Belongs to one thread. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "sampler/python/find.h"
 #include "sampler/python/frames.h"
+#include "sampler/waits/switches.h"
 
 struct infp_bpf;
 
-/* ring_bytes: of records, a power of two of pages. 0; -ENOTSUP: this infprof was built without the program; -ENOPKG: no libbpf; or what
+/* ring_bytes: of records, a power of two of pages. least_wait_ns: waits are timed in the kernel, if it allows that, and shorter ones
+ * summed; 0: they are not. 0; -ENOTSUP: this infprof was built without the program; -ENOPKG: no libbpf; or what
  * the kernel answered: err has the reason, ret_fix what would help or NULL. The kernel's log goes to INFPROF_DEBUG. */
-int infp_bpf_open(uint32_t ring_bytes, struct infp_bpf **ret, const char **ret_fix, struct infp_err *err);
+int infp_bpf_open(uint32_t ring_bytes, uint64_t least_wait_ns, struct infp_bpf **ret, const char **ret_fix,
+                  struct infp_err *err);
 struct infp_bpf *infp_bpf_free(struct infp_bpf *bpf); /* NULL is fine; returns NULL */
 
 /* Descriptor of the program, for PERF_EVENT_IOC_SET_BPF. */
@@ -28,6 +33,17 @@ typedef void infp_bpf_take_fn(void *context, const struct infp_frames_record *re
 void infp_bpf_drain(struct infp_bpf *bpf, infp_bpf_take_fn *take, void *context);
 
 struct infp_frames_counts infp_bpf_counts(struct infp_bpf *bpf);
+
+/* Descriptor of the program for events of switches (waits/switches.bpf.h); -1: waits are not timed in the kernel. */
+int infp_bpf_switch_program(const struct infp_bpf *bpf);
+/* What follows is for those who have that. The event of a CPU by which perf writes the samples of waits. 0 or a negative errno. */
+int infp_bpf_put_switch_event(struct infp_bpf *bpf, int cpu, int fd);
+/* All threads that have switched. */
+typedef void infp_bpf_switch_thread_fn(void *context, int key, const struct infp_switch_thread *thread);
+void infp_bpf_switch_threads(struct infp_bpf *bpf, infp_bpf_switch_thread_fn *take, void *context);
+bool infp_bpf_switch_thread(struct infp_bpf *bpf, int key, struct infp_switch_thread *ret);
+void infp_bpf_forget_switches(struct infp_bpf *bpf, int key);
+uint64_t infp_bpf_switches_full(struct infp_bpf *bpf); /* switches of threads for which there was no room */
 
 /* The object that frames.bpf.c was compiled to; size 0: it was not. */
 extern const unsigned char infp_frames_object[];

@@ -124,7 +124,7 @@ struct work {
 };
 struct {
         MAP_TYPE(BPF_MAP_TYPE_PERCPU_ARRAY);
-        MAP_SIZE(1);
+        MAP_SIZE(2); /* of samples, and of waits */
         __u32 *key;
         struct work *value;
 } work SECTION(".maps");
@@ -560,3 +560,5 @@ int infp_frames(struct bpf_perf_event_data *context)
                 take(process, task, pid, own, context->regs.rip);
         return 1; /* perf's own sample goes on */
 }
+
+#include "sampler/waits/switches.bpf.h"

@@ -49,6 +49,8 @@ void infp_python_join_put(struct infp_python_join *join, const struct infp_frame
 /* Where it was interrupted; 0: the sample does not say. */
 static uint64_t address_of(const struct infp_perf_sample *sample)
 {
+        if (sample->wait)
+                return sample->wait->place;
         if (sample->n_kernel)
                 return sample->kernel[0];
         return sample->has_registers && !sample->is_in_kernel ? sample->registers[INFP_RIP] : 0;

@@ -469,7 +469,8 @@ static void *load(void *context)
         const uint64_t one = 1;
 
         pythons->load.r =
-                infp_bpf_open(pythons->load.ring_bytes, &pythons->load.bpf, &pythons->load.fix, &pythons->load.err);
+                infp_bpf_open(pythons->load.ring_bytes, pythons->options.least_wait_ns, &pythons->load.bpf,
+                              &pythons->load.fix, &pythons->load.err);
         pythons->load.cpu_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         atomic_store(&pythons->load.is_done, true);
         (void) !write(pythons->options.wake_fd, &one, sizeof(one));
@@ -567,6 +568,11 @@ int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const ch
         pythons->bpf = pythons->load.bpf;
         put_known(pythons);
         return infp_bpf_program(pythons->bpf);
+}
+
+struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons)
+{
+        return pythons->bpf && infp_bpf_switch_program(pythons->bpf) >= 0 ? pythons->bpf : NULL;
 }
 
 bool infp_pythons_are_new(const struct infp_pythons *pythons, uint64_t now_ns)

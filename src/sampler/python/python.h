@@ -23,6 +23,7 @@ struct infp_pythons_options {
         uint32_t samples;                /* that perf's buffers hold: so many records have room, too */
         bool has_records;                /* perf reports what processes map, and when they run another program */
         bool has_program;                /* the kernel's program is to be loaded; else the front reads frames alone */
+        uint64_t least_wait_ns;          /* waits are timed in the kernel, where that is possible; 0: they are not */
         /* A Python that is not known (-ENOTSUP) or may not be read: once a text. */
         void (*problem)(void *context, int r, const char *text);
         /* The Python of a process is known; python NULL: it runs that program no more. May be NULL. program: as in infp_python_read. */
@@ -55,6 +56,9 @@ bool infp_pythons_have_program(const struct infp_pythons *pythons);
 /* The descriptor of the program, which perf's events are to run from now on; -EAGAIN: it is being loaded still, unless is_waiting; or why
  * it cannot be, as infp_bpf_open says it: there will be no Python frames. */
 int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const char **ret_fix, struct infp_err *err);
+
+/* Who times waits in the kernel; NULL: nobody does. To be asked once there is a program. */
+struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons);
 
 /* A handler that gives all on to the next one, and learns of processes by it. */
 struct infp_perf_handler infp_pythons_handler(struct infp_pythons *pythons, const struct infp_perf_handler *next);

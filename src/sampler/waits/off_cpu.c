@@ -8,18 +8,18 @@
 #include "base/time.h"
 #include "collect/target.h"
 #include "sampler/mode.h"
+#include "sampler/python/bpf.h"
 #include "sampler/waits/off_cpu_waits.h"
 #include "sampler/waits/wall_reader.h"
 
 enum {
-        LEAST_US = 100,
         SWITCH_STACK_BYTES = 32 * 1024, /* each switch copies so much; larger ones fill the kernel's buffer too soon */
         READS_HZ = 50,                  /* of threads, where perf has no stacks of switches: which waits have one */
         STATES_HZ = 5,                  /* where it has: for the names of long waits, and who waited when we came */
 };
 #define TURN_NS (200 * INFP_NS_PER_MS)
 
-/* What it costs a thread that its switch is recorded, and that its stack is copied: user + sys of a ping-pong with and without
+/* What it costs a thread that its switch is recorded, or timed in the kernel, and that its stack is copied: user + sys of a ping-pong with and without
  * (docs/cpu.md). A stack that found no room is not copied. */
 static const double switch_s = 0.9e-6, stack_s = 3.6e-6;
 
@@ -27,6 +27,7 @@ struct off_cpu {
         const struct infp_mode_context *context;
         struct infp_off_cpu_waits waits;
         bool has_stacks;
+        uint64_t began_ns, looked_ns; /* with context->filter */
         struct infp_off_cpu_cost cost;
 };
 
@@ -76,7 +77,7 @@ static int open_off_cpu(void *state, const struct infp_mode_context *context, st
                 reader.rate_hz = READS_HZ;
                 say_no_stacks(off_cpu);
         }
-        infp_off_cpu_waits_init(&off_cpu->waits, context->stacks, LEAST_US * UINT64_C(1000));
+        infp_off_cpu_waits_init(&off_cpu->waits, context->stacks, options->least_wait_ns);
         off_cpu->waits.context = context;
         return infp_wall_reader_start(&reader, &off_cpu->waits.reader, err);
 }
@@ -85,7 +86,42 @@ static void moved(void *state, const struct infp_perf_sample *sample)
 {
         struct off_cpu *off_cpu = state;
 
-        infp_off_cpu_moved(&off_cpu->waits, sample);
+        if (sample->wait)
+                infp_off_cpu_waited(&off_cpu->waits, sample);
+        else
+                infp_off_cpu_moved(&off_cpu->waits, sample);
+}
+
+static void look_at_thread(void *state, int key, const struct infp_switch_thread *thread)
+{
+        struct off_cpu *off_cpu = state;
+
+        if (infp_perf_is_target(off_cpu->context->perf, thread->pid))
+                infp_off_cpu_look(&off_cpu->waits, key, thread, off_cpu->began_ns);
+}
+
+/* What the kernel has summed, and who waits since before that time. */
+static void look(struct off_cpu *off_cpu, uint64_t began_ns)
+{
+        off_cpu->began_ns = began_ns;
+        infp_bpf_switch_threads(off_cpu->context->filter, look_at_thread, off_cpu);
+}
+
+/* A thread that has ended. Its number in the kernel is known if it was looked at before, or if we are in the first pid namespace. */
+static void look_last(struct off_cpu *off_cpu, int32_t tid)
+{
+        struct infp_bpf *filter = off_cpu->context->filter;
+        struct infp_switch_thread thread;
+        int key = infp_off_cpu_key(&off_cpu->waits, tid);
+
+        if (!infp_bpf_switch_thread(filter, key, &thread) || thread.tid != tid) {
+                look(off_cpu, 0);
+                key = infp_off_cpu_key(&off_cpu->waits, tid);
+                if (!infp_bpf_switch_thread(filter, key, &thread) || thread.tid != tid)
+                        return;
+        }
+        infp_off_cpu_look(&off_cpu->waits, key, &thread, 0);
+        infp_bpf_forget_switches(filter, key);
 }
 
 static void run(void *state, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in, bool is_preempted)
@@ -114,6 +150,8 @@ static void exited(void *state, uint64_t t_ns, int32_t tid)
 {
         struct off_cpu *off_cpu = state;
 
+        if (off_cpu->context->filter)
+                look_last(off_cpu, tid);
         infp_wall_reader_drain(off_cpu->waits.reader, true); /* after its end nobody knows its name */
         infp_off_cpu_exit(&off_cpu->waits, t_ns, tid);
 }
@@ -143,7 +181,8 @@ static void watch_cost(struct off_cpu *off_cpu)
 {
         const struct infp_off_cpu_waits *waits = &off_cpu->waits;
         const uint64_t n = waits->n_switches, lost = infp_perf_lost_switches(off_cpu->context->perf);
-        const double copied = off_cpu->has_stacks && n > lost ? (double) (n - lost) : 0;
+        const uint64_t bare = waits->n_filtered + lost;
+        const double copied = off_cpu->has_stacks && n > bare ? (double) (n - bare) : 0;
 
         if (infp_off_cpu_is_costly(&off_cpu->cost, n, (double) n * switch_s + copied * stack_s, waits->switched_ns))
                 say_cost(off_cpu);
@@ -154,6 +193,10 @@ static uint64_t turn(void *state, uint64_t now_ns)
         struct off_cpu *off_cpu = state;
         const bool has_more = infp_wall_reader_drain(off_cpu->waits.reader, false);
 
+        if (off_cpu->context->filter && now_ns - off_cpu->looked_ns >= INFP_NS_PER_S) {
+                look(off_cpu, now_ns - INFP_NS_PER_S);
+                off_cpu->looked_ns = now_ns;
+        }
         infp_off_cpu_turn(&off_cpu->waits, now_ns);
         watch_cost(off_cpu);
         return has_more ? now_ns : now_ns + TURN_NS;
@@ -165,6 +208,8 @@ static void end(void *state, uint64_t now_ns)
 
         infp_wall_reader_stop(off_cpu->waits.reader);
         infp_wall_reader_drain(off_cpu->waits.reader, true);
+        if (off_cpu->context->filter)
+                look(off_cpu, now_ns);
         infp_off_cpu_end(&off_cpu->waits, now_ns);
 }
 
@@ -174,8 +219,12 @@ static void count(void *state, struct infp_mode_counts *ret)
         struct infp_wall_reader_counts counts;
 
         infp_wall_reader_counts(off_cpu->waits.reader, &counts);
-        ret->method = off_cpu->has_stacks ? "perf events of switches" : "perf records of switches, and reading /proc";
+        ret->method = off_cpu->context->filter ? "BPF at switches, perf events of waits"
+                      : off_cpu->has_stacks    ? "perf events of switches"
+                                               : "perf records of switches, and reading /proc";
         ret->lost = off_cpu->waits.n_lost + off_cpu->waits.n_refused + infp_perf_lost_switches(off_cpu->context->perf);
+        if (off_cpu->context->filter)
+                ret->lost += infp_bpf_switches_full(off_cpu->context->filter);
         ret->has_torn = true;
         ret->torn = counts.n_torn;
         ret->own_cpu_ns = counts.own_cpu_ns;

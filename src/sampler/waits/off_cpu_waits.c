@@ -42,17 +42,19 @@ struct infp_off_cpu_wait {
 
 struct thread {
         int32_t pid, tid;
-        bool has_records;                 /* perf sees it */
-        bool is_refused;                  /* there was no room for its wait, which is counted */
-        uint64_t in_ns, dead_ns, gone_ns; /* it got a CPU last; it ended, by perf; by the reader */
-        struct infp_off_cpu_wait *wait;   /* open */
-        struct infp_off_cpu_wait *closed; /* the newest */
-        struct copy *copy;                /* of the wait that begins with the next record */
-        struct infp_off_cpu_place *place; /* read, of a wait whose record is still to come */
-        uint32_t n_short[2];              /* by is_preempted */
-        uint64_t short_ns[2];
+        bool has_records;                          /* perf sees it */
+        bool is_refused;                           /* there was no room for its wait, which is counted */
+        uint64_t in_ns, dead_ns, gone_ns;          /* it got a CPU last; it ended, by perf; by the reader */
+        struct infp_off_cpu_wait *wait;            /* open */
+        struct infp_off_cpu_wait *closed;          /* the newest */
+        struct copy *copy;                         /* of the wait that begins with the next record */
+        struct infp_off_cpu_place *place;          /* read, of a wait whose record is still to come */
+        struct infp_switch_sum too_short, no_room; /* to be told */
+        struct infp_switch_thread seen;            /* of the kernel's map */
+        int key;                                   /* in it; 0: not known */
 };
 
+static const char without_cpu[] = "[waits for a CPU]", without_stack[] = "[no stack was read]";
 enum { STATE_TEXT = 96, MAX_STATES = 16384, MAX_PLACES = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS };
 #define TELL_NS INFP_NS_PER_S        /* sums of short waits */
 #define LONG_NS (10 * INFP_NS_PER_S) /* of a wait that goes on there is a row so often */
@@ -81,6 +83,7 @@ static struct copy *new_copy(struct infp_off_cpu_waits *waits, const struct infp
                 return NULL;
         waits->n_copies++;
         copy->sample = *sample;
+        copy->sample.wait = NULL; /* borrowed for the call */
         if (sample->n_kernel)
                 memcpy(copy->kernel, sample->kernel, sample->n_kernel * sizeof(copy->kernel[0]));
         if (sample->stack_size)
@@ -218,7 +221,7 @@ static void tell_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait
 
                 if (!found.stack)
                         infp_stacks_extend(waits->stacks, &found, INFP_FRAME_UNKNOWN,
-                                           wait->is_preempted ? "[waits for a CPU]" : "[no stack was read]");
+                                           wait->is_preempted ? without_cpu : without_stack);
                 found.t_ns = wait->told_ns;
                 found.samples = !wait->has_row;
                 infp_stacks_put(waits->stacks, &found, (double) (until_ns - wait->told_ns) / 1e9,
@@ -397,8 +400,8 @@ static void end_wait(struct infp_off_cpu_waits *waits, struct thread *thread, ui
 
         thread->wait = NULL;
         if (wait->told_ns == wait->out_ns && spent_ns < waits->least_ns) {
-                thread->n_short[wait->is_preempted]++;
-                thread->short_ns[wait->is_preempted] += spent_ns;
+                thread->too_short.n[wait->is_preempted]++;
+                thread->too_short.ns[wait->is_preempted] += spent_ns;
                 waits->n_short++;
                 free_wait(waits, wait);
                 return;
@@ -448,6 +451,88 @@ void infp_off_cpu_moved(struct infp_off_cpu_waits *waits, const struct infp_perf
                 return;
         free_copy(waits, thread->copy);
         thread->copy = new_copy(waits, sample);
+}
+
+/* Since the thread was looked at last. */
+static uint64_t add_new(struct infp_switch_sum *to, struct infp_switch_sum *seen, const struct infp_switch_sum *sum)
+{
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < INFP_COUNT(sum->n); i++) {
+                n += sum->n[i] - seen->n[i];
+                to->n[i] += sum->n[i] - seen->n[i];
+                to->ns[i] += sum->ns[i] - seen->ns[i];
+        }
+        *seen = *sum;
+        return n;
+}
+
+/* What the reader has taken for a wait of a thread that had not switched yet ends here. One that the kernel does not know is lost. */
+static void leave_other(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t out_ns, uint64_t first_ns)
+{
+        if (thread->wait && thread->wait->out_ns != out_ns) {
+                if (!thread->has_records) {
+                        end_wait(waits, thread, first_ns);
+                } else {
+                        waits->n_lost++;
+                        free_wait(waits, thread->wait);
+                        thread->wait = NULL;
+                }
+        }
+        thread->has_records = true;
+}
+
+void infp_off_cpu_waited(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample)
+{
+        struct thread *thread = get_thread(waits, sample->pid, sample->tid);
+        const struct infp_switch *wait = sample->wait;
+
+        waits->n_refused += !thread;
+        if (!thread || thread->dead_ns)
+                return;
+        leave_other(waits, thread, wait->out_ns, wait->first_ns);
+        free_copy(waits, thread->copy);
+        thread->copy = new_copy(waits, sample);
+        waits->n_switches++;
+        waits->switched_ns = wait->in_ns;
+        if (!thread->wait) {
+                thread->is_refused = false;
+                begin_wait(waits, thread, wait->out_ns, wait->is_preempted & 1);
+        } else if (!thread->wait->has_row) { /* else it keeps the stack that was told */
+                thread->wait->copy = INFP_TAKE(thread->copy);
+        }
+        if (thread->wait)
+                end_wait(waits, thread, wait->in_ns);
+        free_copy(waits, INFP_TAKE(thread->copy));
+        thread->in_ns = wait->in_ns;
+}
+
+void infp_off_cpu_look(struct infp_off_cpu_waits *waits, int key, const struct infp_switch_thread *seen,
+                       uint64_t began_ns)
+{
+        struct thread *thread = get_thread(waits, seen->pid, seen->tid);
+        uint64_t n;
+
+        if (!thread || thread->dead_ns)
+                return;
+        if (thread->seen.start_ns != seen->start_ns)
+                thread->seen = (struct infp_switch_thread){ .start_ns = seen->start_ns };
+        thread->key = key;
+        n = add_new(&thread->too_short, &thread->seen.too_short, &seen->too_short);
+        waits->n_short += n;
+        waits->n_filtered += n;
+        waits->n_switches += n + add_new(&thread->no_room, &thread->seen.no_room, &seen->no_room);
+        if (!thread->has_records)
+                leave_other(waits, thread, 0, seen->first_ns);
+        if (seen->out_ns && seen->out_ns < began_ns && !thread->wait)
+                begin_wait(waits, thread, seen->out_ns, seen->is_preempted & 1);
+}
+
+int infp_off_cpu_key(const struct infp_off_cpu_waits *waits, int32_t tid)
+{
+        const struct thread *thread = find_thread(waits, tid);
+
+        return thread && thread->key ? thread->key : tid;
 }
 
 void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid)
@@ -586,24 +671,33 @@ void infp_off_cpu_take(void *context, const struct infp_wall_message *message)
 
 /* ---- rows ---- */
 
-static void tell_short(struct infp_off_cpu_waits *waits, struct thread *thread, bool is_preempted, uint64_t t_ns)
+static void tell_sum(struct infp_off_cpu_waits *waits, const struct thread *thread, struct infp_switch_sum *sum,
+                     const char *text, bool is_preempted, uint64_t t_ns)
 {
         struct infp_stack_found found = { .cpu = -1 };
-        char text[STATE_TEXT];
 
-        if (!thread->n_short[is_preempted])
+        if (!sum->n[is_preempted])
                 return;
         infp_stacks_thread(waits->stacks, thread->pid, thread->tid, &found);
         found.stack = found.depth = 0;
         found.mode = INFP_STACK_OFF_CPU;
         found.t_ns = t_ns;
-        found.samples = thread->n_short[is_preempted];
-        snprintf(text, sizeof(text), "[waits below %llu us]", (unsigned long long) waits->least_ns / 1000);
+        found.samples = sum->n[is_preempted];
         infp_stacks_extend(waits->stacks, &found, INFP_FRAME_UNKNOWN, text);
-        infp_stacks_put(waits->stacks, &found, (double) thread->short_ns[is_preempted] / 1e9,
+        infp_stacks_put(waits->stacks, &found, (double) sum->ns[is_preempted] / 1e9,
                         word_of(waits, is_preempted ? "runnable" : "blocked"));
-        thread->n_short[is_preempted] = 0;
-        thread->short_ns[is_preempted] = 0;
+        sum->n[is_preempted] = sum->ns[is_preempted] = 0;
+}
+
+static void tell_short(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t t_ns)
+{
+        char text[STATE_TEXT];
+
+        snprintf(text, sizeof(text), "[waits below %llu us]", (unsigned long long) waits->least_ns / 1000);
+        for (int i = 0; i < 2; i++) {
+                tell_sum(waits, thread, &thread->too_short, text, i, t_ns);
+                tell_sum(waits, thread, &thread->no_room, i ? without_cpu : without_stack, i, t_ns);
+        }
 }
 
 static void tell_closed(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait)
@@ -627,8 +721,7 @@ void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t 
                 older = wait->older;
                 tell_closed(waits, wait);
         }
-        tell_short(waits, thread, false, waits->told_ns ? waits->told_ns : t_ns);
-        tell_short(waits, thread, true, waits->told_ns ? waits->told_ns : t_ns);
+        tell_short(waits, thread, waits->told_ns ? waits->told_ns : t_ns);
         thread->dead_ns = t_ns;
 }
 
@@ -642,8 +735,7 @@ static void tell_sums(struct infp_off_cpu_waits *waits, uint64_t now_ns, bool is
 
                 if (!waits->threads.slots[i].key)
                         continue;
-                tell_short(waits, thread, false, t_ns);
-                tell_short(waits, thread, true, t_ns);
+                tell_short(waits, thread, t_ns);
                 if (!thread->dead_ns && thread->gone_ns && now_ns - thread->gone_ns > DEAD_NS)
                         infp_off_cpu_exit(waits, thread->gone_ns, thread->tid); /* its last record was lost */
                 if (!is_end && (!thread->dead_ns || now_ns - thread->dead_ns < DEAD_NS))

@@ -27,6 +27,7 @@ struct infp_off_cpu_waits {
         uint64_t told_ns;                  /* last look at sums */
         uint64_t round_ns;                 /* of the reader, that ended last */
         uint64_t n_taken, n_short, n_lost; /* waits: told, too short, with a begin or end that is missing */
+        uint64_t n_filtered;               /* of the short ones: the kernel has summed them */
         uint64_t n_switches, switched_ns;  /* threads lost a CPU so often; the last time */
         uint64_t n_refused;                /* waits for which there was no room: each once */
 };
@@ -40,6 +41,13 @@ void infp_off_cpu_waits_done(struct infp_off_cpu_waits *waits); /* not before in
 void infp_off_cpu_moved(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample);
 void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in,
                       bool is_preempted);
+/* The same of waits that the kernel has timed: one that is over; and a thread of its map, which is a sum of short ones and says whether
+ * one goes on: that is believed if it has begun before began_ns, since a sample of it may be on its way. */
+void infp_off_cpu_waited(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample);
+void infp_off_cpu_look(struct infp_off_cpu_waits *waits, int key, const struct infp_switch_thread *seen,
+                       uint64_t began_ns);
+/* The key of a thread in that map, as far as it is known. */
+int infp_off_cpu_key(const struct infp_off_cpu_waits *waits, int32_t tid);
 void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid);
 void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid);
 /* What the reader reports. */
