@@ -20,7 +20,6 @@
 #include "sampler/explain.h"
 #include "sampler/inside/inside.h"
 #include "sampler/mode.h"
-#include "sampler/python/bpf.h"
 #include "sampler/names/symbols_live.h"
 #include "sampler/sampler_row.h"
 #include "sampler/sampler_tree.h"
@@ -307,6 +306,7 @@ static void begin_python(struct infp_sampler *sampler)
         struct infp_pythons_options options = {
                 .has_records = sampler->perf != NULL,
                 .has_program = sampler->perf && !sampler->inside && own->python != INFP_PYTHON_INSIDE,
+                .least_wait_ns = own->off_cpu ? own->least_wait_ns : 0,
                 .known = python_known,
                 .root_fd = own->env->root_fd,
                 .wake_fd = sampler->context.wake_fd,
@@ -322,34 +322,12 @@ static void begin_python(struct infp_sampler *sampler)
         if (sampler->perf)
                 options.samples = infp_perf_rings(sampler->perf) *
                                   (infp_perf_ring_bytes(sampler->perf) / (infp_perf_stack_bytes(sampler->perf) + 1));
-        if (sampler->perf && own->off_cpu && infp_perf_may(sampler->perf).switch_samples)
-                options.least_wait_ns = own->least_wait_ns;
         if (infp_pythons_new(&options, &sampler->pythons, NULL) < 0)
                 return;
         if (sampler->perf)
                 sampler->stacks_handler = infp_pythons_handler(sampler->pythons, &sampler->stacks_handler);
         sampler->context.pythons = sampler->pythons;
         sampler->is_python_loading = options.has_program;
-}
-
-static int put_event(void *filter, int cpu, int fd)
-{
-        return infp_bpf_put_switch_event(filter, cpu, fd);
-}
-
-/* Where the kernel does not time waits, perf's records of switches do. */
-static void take_filter(struct infp_sampler *sampler)
-{
-        struct infp_bpf *filter = infp_pythons_filter(sampler->pythons);
-        int r;
-
-        if (!filter)
-                return;
-        r = infp_perf_filter_switches(sampler->perf, infp_bpf_switch_program(filter), put_event, filter);
-        if (r < 0)
-                infp_debug("sampler: waits are not timed in the kernel: %s", strerror(-r));
-        else
-                sampler->context.filter = filter;
 }
 
 /* Where it is not allowed, stacks have native frames alone. What a target starts before it is there stays native, too: events inherit
@@ -367,7 +345,7 @@ static void take_python(struct infp_sampler *sampler, bool is_waiting)
                 return;
         sampler->is_python_loading = false;
         if (r >= 0) {
-                take_filter(sampler);
+                sampler->context.filter = infp_pythons_filter(sampler->pythons, sampler->perf);
                 infp_perf_set_program(sampler->perf, r);
                 source(sampler, "python", INFP_OK, NULL, NULL);
                 return;

@@ -5,6 +5,7 @@
 #include "sampled_rows.h"
 
 #include "base/time.h"
+#include "sampler/waits/off_cpu_cost.h"
 #include "sampler/waits/off_cpu_waits.h"
 
 #define MS INFP_NS_PER_MS

@@ -468,9 +468,8 @@ static void *load(void *context)
         struct infp_pythons *pythons = context;
         const uint64_t one = 1;
 
-        pythons->load.r =
-                infp_bpf_open(pythons->load.ring_bytes, pythons->options.least_wait_ns, &pythons->load.bpf,
-                              &pythons->load.fix, &pythons->load.err);
+        pythons->load.r = infp_bpf_open(pythons->load.ring_bytes, pythons->options.least_wait_ns, &pythons->load.bpf,
+                                        &pythons->load.fix, &pythons->load.err);
         pythons->load.cpu_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         atomic_store(&pythons->load.is_done, true);
         (void) !write(pythons->options.wake_fd, &one, sizeof(one));
@@ -570,9 +569,19 @@ int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const ch
         return infp_bpf_program(pythons->bpf);
 }
 
-struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons)
+static int put_event(void *bpf, int cpu, int fd)
 {
-        return pythons->bpf && infp_bpf_switch_program(pythons->bpf) >= 0 ? pythons->bpf : NULL;
+        return infp_bpf_put_switch_event(bpf, cpu, fd);
+}
+
+struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons, struct infp_perf *perf)
+{
+        const int program = pythons->bpf ? infp_bpf_switch_program(pythons->bpf) : -1;
+        const int r = program < 0 ? program : infp_perf_filter_switches(perf, program, put_event, pythons->bpf);
+
+        if (program >= 0 && r < 0)
+                infp_debug("python: waits are not timed in the kernel: %s", strerror(-r));
+        return r < 0 ? NULL : pythons->bpf;
 }
 
 bool infp_pythons_are_new(const struct infp_pythons *pythons, uint64_t now_ns)

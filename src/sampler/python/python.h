@@ -2,7 +2,7 @@
  * (bpf.h), and puts both together. A handler of records between perf and the stacks. Of one thread. */
 #pragma once
 
-#include "sampler/perf/perf.h"
+#include "sampler/perf/front.h"
 #include "sampler/python/find.h"
 #include "sampler/python/frames.h"
 #include "sampler/python/names.h"
@@ -57,8 +57,9 @@ bool infp_pythons_have_program(const struct infp_pythons *pythons);
  * it cannot be, as infp_bpf_open says it: there will be no Python frames. */
 int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const char **ret_fix, struct infp_err *err);
 
-/* Who times waits in the kernel; NULL: nobody does. To be asked once there is a program. */
-struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons);
+/* Once there is a program, and before perf has events of the target: who times waits in the kernel from now on; NULL: nobody does, and
+ * perf's records of switches do. */
+struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons, struct infp_perf *perf);
 
 /* A handler that gives all on to the next one, and learns of processes by it. */
 struct infp_perf_handler infp_pythons_handler(struct infp_pythons *pythons, const struct infp_perf_handler *next);

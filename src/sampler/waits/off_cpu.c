@@ -9,6 +9,7 @@
 #include "collect/target.h"
 #include "sampler/mode.h"
 #include "sampler/python/bpf.h"
+#include "sampler/waits/off_cpu_cost.h"
 #include "sampler/waits/off_cpu_waits.h"
 #include "sampler/waits/wall_reader.h"
 

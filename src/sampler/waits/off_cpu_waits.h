@@ -53,16 +53,6 @@ void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t 
 /* What the reader reports. */
 void infp_off_cpu_take(void *waits, const struct infp_wall_message *message);
 
-/* What recording costs the target. Zeroed at first. */
-struct infp_off_cpu_cost {
-        double rate, share; /* between the last two looks: switches a second, CPUs */
-        double said_share, looked_cpu_s;
-        uint64_t looked_ns, looked_switches;
-};
-/* Looks once a second, with sums since the beginning: cpu_s is what recording has cost. True: that is more than a twentieth of a CPU,
- * and news: the first time, or half as much more than the last one. now_ns 0: nothing happened yet. */
-bool infp_off_cpu_is_costly(struct infp_off_cpu_cost *cost, uint64_t n_switches, double cpu_s, uint64_t now_ns);
-
 /* Behind the records and messages of one reading: what is over becomes rows. */
 void infp_off_cpu_turn(struct infp_off_cpu_waits *waits, uint64_t now_ns);
 /* The recording ends: what is still open gets its time until now. */
