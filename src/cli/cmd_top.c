@@ -174,9 +174,9 @@ static void make_words(const struct infp_arguments *arguments)
         for (unsigned i = 0; i < INFP_COUNT(words); i++)
                 add_word(words[i]);
         add_made("cpu", hz && *hz ? hz : NULL);
-        /* What threads wait for: a look a second is enough, and for the whole machine too much. */
+        /* What threads wait for, and who has Python's GIL: shares of ten seconds by a hundred looks. For the whole machine too much. */
         if (has_target(arguments))
-                add_word("--wall=1");
+                add_word("--wall=10");
         for (size_t i = 0; i < arguments->n_given; i++) {
                 const struct infp_given *given = &arguments->given[i];
 

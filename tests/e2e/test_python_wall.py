@@ -12,6 +12,7 @@ from parked import by_faulthandler, parked, start  # noqa: F401 (fixtures)
 from program import query, run
 from pythons import PYTHONS
 from refuse import BPF, PERF_EVENT_OPEN, refused
+from waiting import wait_for
 
 ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
 SOME = [name for name in PYTHONS if name == ONE or re.match(r"3\.(8|10|12|13)\.|sid", name)]
@@ -227,3 +228,28 @@ def test_a_program_without_python(infprof, record):
     assert {row["gil"] for row in done.run.table("stack_samples")} == {None}
     assert json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["gil"]["threads"] == []
     assert "`infprof record --gil` samples it" in run([infprof, "report", "gil", "-r", done.run.path]).stdout
+
+
+def test_top(infprof, start, tmp_path):  # noqa: F811
+    """The threads that burn show what they wait and hold, in seconds and in columns; one of C has neither."""
+    program = tmp_path / "work.py"
+    program.write_text(WORK.replace("seconds = float", "print('ready', flush=True); seconds = float"))
+    process = start(*PYTHONS[ONE][0], program, 300, "burn", "burn", "nap", env=PYTHONS[ONE][1])
+
+    def look():
+        done = run([infprof, "top", "--json", "-n", "3", process.pid])
+        assert done.returncode == 0, done.stderr
+        threads = json.loads(done.stdout.splitlines()[-1])["threads"]
+        burn = [thread for thread in threads if (thread["gil_holds_s"] or 0) > 0.1 * thread["gil_known_s"] > 0]
+        return threads if len(burn) == 2 and all(thread["gil_waits_s"] > 0 for thread in burn) else None
+
+    threads = wait_for(look, "two threads that hold the GIL and wait for it")
+    nap = next(thread for thread in threads if thread["state"] == "sleeping in clock_nanosleep")
+    assert nap["gil_known_s"] > 0 and nap["gil_holds_s"] < 0.3 * nap["gil_known_s"], nap
+    text = run([infprof, "top", "-b", "-n", "2", "--by", "threads", process.pid]).stdout
+    assert "gil:wait  held" in text and "waiting for the GIL" in text, text
+    sleep = start("sh", "-c", "echo; exec sleep 300")
+    done = run([infprof, "top", "--json", "-n", "2", sleep.pid])
+    (thread,) = json.loads(done.stdout.splitlines()[-1])["threads"]
+    assert thread["gil_waits_s"] is None and thread["gil_holds_s"] is None and thread["gil_known_s"] == 0
+    assert "gil:wait" not in run([infprof, "top", "-b", "-n", "2", "--by", "threads", sleep.pid]).stdout

@@ -4,6 +4,7 @@
 #include "analyze/watch/watch.h"
 #include "base/map.h"
 #include "base/strings.h"
+#include "model/stack_tables.h"
 #include "query/stream.h"
 
 #define WATCH_NONE UINT32_MAX
@@ -65,6 +66,7 @@ struct watch_thread {
         uint32_t name, state;
         uint64_t state_t_ns; /* when it was seen to wait, or to run */
         struct watch_sums sums;
+        double gil_s[INFP_GILS]; /* in the window */
 };
 
 struct watch_process {
@@ -76,7 +78,7 @@ struct watch_sample {
         uint64_t t_ns;
         uint32_t node, thread, state;
         float weight;
-        uint32_t samples : 24, mode : 8;
+        uint32_t samples : 24, mode : 4, gil : 4; /* enum infp_watch_mode, infp_gil */
 };
 
 struct watch_point {
@@ -258,7 +260,8 @@ enum {
         W_SAMPLE_WEIGHT,
         W_SAMPLE_SAMPLES,
         W_SAMPLE_STATE,
-        W_SAMPLE_MODE
+        W_SAMPLE_MODE,
+        W_SAMPLE_GIL
 };
 enum { W_SAMPLER_MODE, W_SAMPLER_RATE, W_SAMPLER_WANTED, W_SAMPLER_TAKEN, W_SAMPLER_LOST };
 enum { W_SOURCE_COLLECTOR, W_SOURCE_INSTANCE, W_SOURCE_STATE, W_SOURCE_REASON, W_SOURCE_FIX };

@@ -117,6 +117,8 @@ int watch_take_sample(struct infp_watch *watch, const struct watch_batch *b, uin
         const int64_t n = watch_has(b, W_SAMPLE_SAMPLES, row) ? watch_i64(b, W_SAMPLE_SAMPLES, row) : 1;
         double weight = (double) n;
         enum infp_watch_mode mode;
+        const char *text;
+        size_t size;
 
         if (!mode_of(b, row, &mode) || n <= 0)
                 return 0;
@@ -124,7 +126,9 @@ int watch_take_sample(struct infp_watch *watch, const struct watch_batch *b, uin
                 weight = infp_batch_f64(&b->batch, (unsigned) b->at[W_SAMPLE_WEIGHT], row);
         sample.weight = isfinite(weight) && weight > 0 ? (float) weight : 0;
         sample.samples = (uint32_t) (n < 0xFFFFFF ? n : 0xFFFFFF) & 0xFFFFFF;
-        sample.mode = (unsigned) mode & 0xFF;
+        sample.mode = (unsigned) mode & 0xF;
+        text = watch_str(b, W_SAMPLE_GIL, row, &size);
+        sample.gil = (unsigned) infp_gil_by_name(text, size) & 0xF;
         sample.node = watch_node_of(watch, watch_id(b, W_SAMPLE_STACK, row));
         watch->left_out += sample.node == WATCH_NONE && watch_has(b, W_SAMPLE_STACK, row);
         INFP_TRY(thread_of(watch, watch_id(b, W_SAMPLE_PROCESS, row), watch_i64(b, W_SAMPLE_TID, row), &sample.thread));

@@ -26,10 +26,16 @@ static void count_window(struct infp_watch *watch, const struct infp_watch_query
                 forget(&watch->lines[i].sums);
         for (uint32_t i = 0; i < watch->n_threads; i++)
                 forget(&watch->threads[i].sums);
+        for (uint32_t i = 0; i < watch->n_threads; i++)
+                memset(watch->threads[i].gil_s, 0, sizeof(watch->threads[i].gil_s));
         for (uint32_t i = watch->first_sample; i < watch->n_samples; i++) {
                 const struct watch_sample *sample = &watch->samples[i];
 
-                if (sample->mode != query->mode || sample->t_ns <= t0 || sample->t_ns > ret->t1_ns)
+                if (sample->t_ns <= t0 || sample->t_ns > ret->t1_ns)
+                        continue;
+                if (sample->gil && sample->thread != WATCH_NONE)
+                        watch->threads[sample->thread].gil_s[sample->gil] += (double) sample->weight;
+                if (sample->mode != query->mode)
                         continue;
                 ret->samples += sample->samples;
                 ret->seconds += (double) sample->weight;
@@ -153,6 +159,9 @@ static int threads(struct infp_watch *watch, const struct infp_watch_query *quer
                 row->name = watch_string(watch, thread->name);
                 if (is_seen)
                         row->place = thread->state ? watch_string(watch, thread->state) : "running";
+                row->gil_waits = thread->gil_s[INFP_GIL_WAITED];
+                row->gil_holds = thread->gil_s[INFP_GIL_HELD];
+                row->gil_known = row->gil_waits + row->gil_holds + thread->gil_s[INFP_GIL_NONE];
                 row->tid = thread->tid;
                 row->pid = process ? watch->processes[*process].pid : 0;
                 row->process = process ? watch_string(watch, watch->processes[*process].name) : NULL;

@@ -59,6 +59,8 @@ struct infp_watch_row {
         bool is_unnamed;   /* a place instead of a name */
         double self, total, since_self, since_total; /* seconds; of threads self is 0, total the thread's */
         int64_t pid, tid;                            /* of threads; 0: not known */
+        double gil_waits, gil_holds,
+                gil_known; /* of threads: seconds of the window by samples; of all in which it is known */
         const char *process;
 };
 

@@ -1,5 +1,7 @@
 #include "view/top/json.h"
 
+#include <math.h>
+
 #include "base/time.h"
 #include "model/stack_tables.h"
 
@@ -74,6 +76,9 @@ static void put_thread(struct infp_json *json, const struct infp_watch_row *row)
         infp_json_member_str(json, "state", row->place);
         infp_json_member_f64(json, "cpu_s", row->total);
         infp_json_member_f64(json, "since_cpu_s", row->since_total);
+        infp_json_member_f64(json, "gil_waits_s", row->gil_known > 0 ? row->gil_waits : NAN);
+        infp_json_member_f64(json, "gil_holds_s", row->gil_known > 0 ? row->gil_holds : NAN);
+        infp_json_member_f64(json, "gil_known_s", row->gil_known);
 }
 
 static int put_rows(struct infp_json *json, struct infp_watch *watch, const struct infp_top_choice *choice,

@@ -251,14 +251,31 @@ static unsigned place_column(const struct making *m)
         return m->width >= WITH_PLACE ? m->width - place : 0;
 }
 
+/* Threads of Python are among them, and there is room. */
+static bool has_gil(const struct making *m)
+{
+        for (size_t i = 0; i < m->view.n; i++)
+                if (m->view.rows[i].gil_known > 0)
+                        return has_since(m);
+        return false;
+}
+
+/* "waiting for the GIL" fits. */
+static unsigned state_width(const struct making *m)
+{
+        return has_gil(m) && m->width < 100 ? 19 : 26;
+}
+
 static void put_heads(struct making *m)
 {
         struct infp_top_line *line = new_line(m);
         const unsigned place = place_column(m);
 
         if (m->choice->by == INFP_WATCH_THREADS) {
-                put(m, line, INFP_TOP_BAR, 0, has_since(m) ? "  cpu%   all%      pid      tid  " : "  cpu%      tid  ");
-                putf(m, line, INFP_TOP_BAR, "%-26s", "state");
+                put(m, line, INFP_TOP_BAR, 0, has_since(m) ? "  cpu%   all%" : "  cpu%");
+                put(m, line, INFP_TOP_BAR, 0, has_gil(m) ? " gil:wait  held" : "");
+                put(m, line, INFP_TOP_BAR, 0, has_since(m) ? "      pid      tid  " : "      tid  ");
+                putf(m, line, INFP_TOP_BAR, "%-*s", (int) state_width(m), "state");
                 put(m, line, INFP_TOP_BAR, 0, "  thread");
         } else {
                 put(m, line, INFP_TOP_BAR, 0, " self% total%");
@@ -323,20 +340,33 @@ static struct human number_of(int64_t n)
         return ret;
 }
 
+static void put_gil(struct making *m, struct infp_top_line *line, const struct infp_watch_row *row)
+{
+        if (!(row->gil_known > 0)) {
+                putf(m, line, INFP_TOP_PLAIN, "%9s %5s", "-", "-");
+                return;
+        }
+        putf(m, line, row->gil_waits > 0.1 * row->gil_known ? INFP_TOP_BOLD : INFP_TOP_PLAIN, "%9s",
+             share(row->gil_waits, row->gil_known).text);
+        putf(m, line, INFP_TOP_PLAIN, " %5s", share(row->gil_holds, row->gil_known).text);
+}
+
 static void put_thread(struct making *m, struct infp_top_line *line, const struct infp_watch_row *row)
 {
-        enum { STATE = 26 };
+        const unsigned state = state_width(m);
         unsigned at;
 
         put_share(m, line, INFP_TOP_PLAIN, row->total, m->view.window_s);
         if (has_since(m)) {
                 put(m, line, INFP_TOP_DIM, 0, " ");
                 put_share(m, line, INFP_TOP_DIM, row->since_total, m->view.since_s);
+                if (has_gil(m))
+                        put_gil(m, line, row);
                 putf(m, line, INFP_TOP_PLAIN, " %8s", row->pid > 0 ? number_of(row->pid).text : "-");
         }
         putf(m, line, INFP_TOP_PLAIN, " %8lld  ", (long long) row->tid);
-        at = line->used + STATE;
-        put(m, line, row->place && strcmp(row->place, "running") == 0 ? INFP_TOP_BOLD : INFP_TOP_DIM, STATE,
+        at = line->used + state;
+        put(m, line, row->place && strcmp(row->place, "running") == 0 ? INFP_TOP_BOLD : INFP_TOP_DIM, state,
             row->place ? row->place : "-");
         pad(m, line, INFP_TOP_PLAIN, at);
         putf(m, line, INFP_TOP_PLAIN, "  %s", row->name ? row->name : "-");
