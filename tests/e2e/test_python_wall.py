@@ -141,11 +141,11 @@ def shares(one, found):
 
 @pytest.mark.parametrize("name", SOME)
 def test_two_that_burn(infprof, work, name):
-    """They take turns: each waits for the GIL for as long as it neither had a CPU nor was runnable."""
+    """They take turns: each waits for the GIL for as long as it neither had a CPU nor was runnable, and some of that, too."""
     done, said, found = work("burn", "burn", name=name)
     for one in said:
         held, waited, slept, error = shares(one, found)
-        assert abs(waited - slept) < error, (one, found[one["tid"]])
+        assert slept - error < waited < slept + one["runnable"] / one["wall"] + error, (one, found[one["tid"]])
         assert abs(held - one["cpu"] / one["wall"]) < error + one["runnable"] / one["wall"], (one, found[one["tid"]])
         assert None not in found[one["tid"]] or found[one["tid"]][None] < 0.5
     assert sum(found[one["tid"]]["holds"] for one in said) < 1.1 * max(one["wall"] for one in said) + 0.1
@@ -202,7 +202,8 @@ def test_running_without_a_program_in_the_kernel(work):
     assert merged and all({"python", "native", "kernel"} <= {frame.kind for frame in row.frames} for row in merged), merged[:3]
     for one in said:
         held, waited, slept, error = shares(one, found)
-        assert abs(waited - (slept if one["kind"] == "burn" else 0)) < error + 0.05, (one, found[one["tid"]])
+        least, most = (slept, slept + one["runnable"] / one["wall"]) if one["kind"] == "burn" else (0, 0.05)
+        assert least - error - 0.05 < waited < most + error + 0.05, (one, found[one["tid"]])
 
 
 def test_without_perf(work):
@@ -241,13 +242,15 @@ def test_top(infprof, start, tmp_path):  # noqa: F811
         assert done.returncode == 0, done.stderr
         threads = json.loads(done.stdout.splitlines()[-1])["threads"]
         burn = [thread for thread in threads if (thread["gil_holds_s"] or 0) > 0.1 * thread["gil_known_s"] > 0]
-        return threads if len(burn) == 2 and all(thread["gil_waits_s"] > 0 for thread in burn) else None
+        states = {thread["state"] for thread in threads}
+        return threads if (len(burn) == 2 and all(thread["gil_waits_s"] > 0 for thread in burn)
+                           and states >= {"waiting for the GIL", "sleeping in clock_nanosleep"}) else None
 
     threads = wait_for(look, "two threads that hold the GIL and wait for it")
     nap = next(thread for thread in threads if thread["state"] == "sleeping in clock_nanosleep")
     assert nap["gil_known_s"] > 0 and nap["gil_holds_s"] < 0.3 * nap["gil_known_s"], nap
     text = run([infprof, "top", "-b", "-n", "2", "--by", "threads", process.pid]).stdout
-    assert "gil:wait  held" in text and "waiting for the GIL" in text, text
+    assert "gil:wait  held" in text, text
     sleep = start("sh", "-c", "echo; exec sleep 300")
     done = run([infprof, "top", "--json", "-n", "2", sleep.pid])
     (thread,) = json.loads(done.stdout.splitlines()[-1])["threads"]

@@ -32,14 +32,27 @@ static void close_world(struct world *w)
         sampled_close(&w->sampled);
 }
 
-static void moment(struct world *w, int32_t tid, char letter, int64_t call)
+static void moment_of(struct world *w, int32_t tid, char letter, int64_t call, enum infp_gil gil)
 {
         const struct infp_wall_message message = {
                 .kind = INFP_WALL_MESSAGE_MOMENT,
                 .pid = getpid(),
                 .tid = tid,
+                .gil = gil,
                 .moment = { .t_ns = w->now_ns, .letter = letter, .has_call = letter != 'R', .call = call },
         };
+
+        infp_wall_rows_take(&w->rows, &message);
+}
+
+static void moment(struct world *w, int32_t tid, char letter, int64_t call)
+{
+        moment_of(w, tid, letter, call, INFP_GIL_UNKNOWN);
+}
+
+static void gil(struct world *w, int32_t tid, enum infp_gil gil)
+{
+        const struct infp_wall_message message = { .kind = INFP_WALL_MESSAGE_GIL, .tid = tid, .gil = gil };
 
         infp_wall_rows_take(&w->rows, &message);
 }
@@ -86,6 +99,51 @@ static void test_stretches(void **state)
         /* A round that did not end counts for nobody. */
         infp_wall_rows_end(&w.rows);
         sampled_check(&w.sampled, TID, "uninterruptible", 0, 0, 0);
+        close_world(&w);
+}
+
+/* Seconds of rows with that word in column gil; NULL: without one. */
+static double gil_s(const struct world *w, const char *word)
+{
+        double seconds = 0;
+
+        for (size_t i = 0; i < w->sampled.machine->n; i++) {
+                const struct kept *k = &w->sampled.machine->rows[i];
+                char text[16];
+
+                if (k->table == &infp_table_stack_samples && kept_has(k, INFP_STACK_SAMPLES_GIL) == (word != NULL) &&
+                    (!word || strcmp(kept_text(k, INFP_STACK_SAMPLES_GIL, text, sizeof(text)), word) == 0))
+                        seconds += k->cell[INFP_STACK_SAMPLES_WEIGHT].f64;
+        }
+        return seconds;
+}
+
+/* What a thread has of the GIL holds from its moment to its next one. A thread that was woken for it is told after its moment. */
+static void test_gil(void **state)
+{
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        moment_of(&w, TID, 'R', 0, INFP_GIL_HELD);
+        rounds(&w, 2, PERIOD);
+        moment_of(&w, TID, 'S', SYS_futex, INFP_GIL_WAITED);
+        rounds(&w, 4, PERIOD);
+        moment_of(&w, TID, 'R', 0, INFP_GIL_NONE);
+        gil(&w, TID, INFP_GIL_WAITED);
+        rounds(&w, 1, PERIOD);
+        moment_of(&w, TID, 'R', 0, INFP_GIL_NONE);
+        gil(&w, OTHER, INFP_GIL_WAITED); /* nobody knows it */
+        rounds(&w, 8, PERIOD);
+        moment_of(&w, TID, 'R', 0, INFP_GIL_NONE);
+        gil(&w, TID, INFP_GIL_UNKNOWN);
+        rounds(&w, 16, PERIOD);
+        infp_wall_rows_end(&w.rows);
+        assert_float_equal(gil_s(&w, "holds"), 0.1, 1e-9);
+        assert_float_equal(gil_s(&w, "waits"), 0.25, 1e-9);
+        assert_float_equal(gil_s(&w, "none"), 0.4, 1e-9);
+        assert_float_equal(gil_s(&w, NULL), 0.8, 1e-9);
+        sampled_check(&w.sampled, TID, "waiting for the GIL", 0.25, 5, 2);
         close_world(&w);
 }
 
@@ -147,7 +205,7 @@ static void test_running(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = { cmocka_unit_test(test_stretches), cmocka_unit_test(test_long),
-                                            cmocka_unit_test(test_running) };
+                                            cmocka_unit_test(test_running), cmocka_unit_test(test_gil) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 
 enum infp_wall_message_kind {
         INFP_WALL_MESSAGE_MOMENT, /* a thread has run since its last one, or is new: `moment` and the stack hold until the next */
+        INFP_WALL_MESSAGE_GIL,   /* what a thread that runs has of the GIL is another than its moment said: `gil` */
         INFP_WALL_MESSAGE_GONE,  /* a thread is no more */
         INFP_WALL_MESSAGE_ROUND, /* all threads have been read: what was told before holds for one more period */
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/mem.h"
 #include "base/procfile.h"
 #include "unwind/python/checks.h"
 
@@ -17,7 +18,8 @@ enum {
 struct infp_wall_python {
         uint64_t program;
         struct infp_frames_process process;
-        bool has_gil; /* and who waits for it can be known */
+        bool has_gil;    /* and who waits for it can be known */
+        uint8_t counter; /* where the GIL's condition variables count who waits in them; 0: not known yet */
         /* All thread states, as they were listed last. */
         struct infp_python_thread *threads;
         uint32_t n_threads, cap_threads;
@@ -237,25 +239,93 @@ static void walk_running(struct infp_wall_python *python, const struct infp_pyth
 
 /* ---- the GIL ---- */
 
+/* The GIL's condition variables begin so far behind its holder: of those who want it, and of the one who has given it away and waits
+ * until another has it, to ask for it again. */
+static const uint8_t conditions[] = { 24, 112 };
+enum { CONDITION_BYTES = 48 };
+/* Where glibc counts who waits in one, from the 4th bit on: up to 2.41, and later. */
+static const uint8_t counter_places[] = { 36, 28 };
+
+static uint32_t count_at(const uint8_t *condition, uint8_t place)
+{
+        uint32_t value;
+
+        memcpy(&value, condition + place, sizeof(value));
+        return value >> 3;
+}
+
+/* A thread is proved to wait in it: of both places one counts it. */
+static void find_counter(struct infp_wall_python *python, const uint8_t *condition)
+{
+        const bool is_first = count_at(condition, counter_places[0]) > 0,
+                   is_second = count_at(condition, counter_places[1]) > 0;
+
+        if (is_first != is_second)
+                python->counter = counter_places[is_second];
+}
+
+static bool read_condition(const struct infp_python_memory *memory, const struct infp_python_gil *gil, unsigned i,
+                           uint8_t *ret)
+{
+        return memory->read(memory->context, gil->begin + conditions[i], ret, CONDITION_BYTES) == 0;
+}
+
+/* In both. */
+static uint32_t count_waiting(const struct infp_wall_python *python, const struct infp_python_memory *memory,
+                              const struct infp_python_gil *gil)
+{
+        uint8_t condition[CONDITION_BYTES];
+        uint32_t n = 0;
+
+        for (unsigned i = 0; python->counter && i < INFP_COUNT(conditions); i++)
+                if (read_condition(memory, gil, i, condition))
+                        n += count_at(condition, python->counter);
+        return n <= python->n_threads ? n : 0;
+}
+
+/* Of a thread that sleeps in a futex so far behind the GIL's holder. */
+static bool is_in_condition(struct infp_wall_python *python, const struct infp_python_memory *memory,
+                            const struct infp_python_gil *gil, uint64_t at)
+{
+        uint8_t condition[CONDITION_BYTES];
+
+        for (unsigned i = 0; i < INFP_COUNT(conditions); i++) {
+                if (at < conditions[i] || at >= conditions[i] + (uint64_t) CONDITION_BYTES)
+                        continue;
+                if (!python->counter && read_condition(memory, gil, i, condition))
+                        find_counter(python, condition);
+                return true;
+        }
+        return false;
+}
+
 /* moment NULL: it runs. */
-static enum infp_gil gil_of(const struct infp_wall_python *python, const struct infp_python_memory *memory,
-                            const struct infp_python_thread *thread, const struct infp_wall_moment *moment)
+static enum infp_gil gil_of(struct infp_wall_python *python, const struct infp_python_memory *memory,
+                            const struct infp_python_thread *thread, const struct infp_wall_moment *moment,
+                            bool *ret_in_condition, uint32_t *ret_n_waiting)
 {
         struct infp_python_gil gil;
+        uint64_t at;
+
+        *ret_in_condition = false;
+        *ret_n_waiting = 0;
 
         if (!python->has_gil ||
             !infp_python_gil_read(&python->process.layout, memory, python->process.runtime, thread->interpreter, &gil))
                 return INFP_GIL_UNKNOWN;
         if (gil.holder == thread->state)
                 return INFP_GIL_HELD;
-        if (!moment)
+        if (!moment) {
+                *ret_n_waiting = count_waiting(python, memory, &gil);
                 return INFP_GIL_NONE;
+        }
         if (!moment->has_call)
                 return INFP_GIL_UNKNOWN;
-        return moment->call == SYS_futex && moment->registers[INFP_RDI] >= gil.begin &&
-                               moment->registers[INFP_RDI] < gil.end
-                       ? INFP_GIL_WAITED
-                       : INFP_GIL_NONE;
+        at = moment->registers[INFP_RDI] - gil.begin;
+        if (moment->call != SYS_futex || at >= gil.end - gil.begin)
+                return INFP_GIL_NONE;
+        *ret_in_condition = is_in_condition(python, memory, &gil, at);
+        return INFP_GIL_WAITED;
 }
 
 /* ---- */
@@ -269,7 +339,11 @@ static uint32_t begin(struct infp_wall_python *python, int proc_fd, const struct
         ret->program = python->program;
         ret->has_frames = ret->is_alone = false;
         ret->n = 0;
-        ret->gil = place == UINT32_MAX ? INFP_GIL_UNKNOWN : gil_of(python, memory, &python->threads[place], moment);
+        ret->n_waiting = 0;
+        thread->waits_in_gil = false;
+        ret->gil = place == UINT32_MAX ? INFP_GIL_UNKNOWN
+                                       : gil_of(python, memory, &python->threads[place], moment, &thread->waits_in_gil,
+                                                &ret->n_waiting);
         return place;
 }
 

@@ -13,6 +13,8 @@
 struct infp_wall_python_found {
         uint64_t program; /* of the process: what infp_wall_python_new was given; 0: it runs no Python that is known */
         enum infp_gil gil;
+        /* INFP_GIL_NONE of a thread that runs, or was woken: how many wait in the GIL's condition variables, it perhaps among them. */
+        uint32_t n_waiting;
         bool has_frames; /* false: it runs no Python, or its frames were not read */
         bool is_alone;   /* they belong to no native stack */
         uint32_t n, end; /* end: enum infp_python_end */

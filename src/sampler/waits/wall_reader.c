@@ -18,10 +18,17 @@ enum {
         MAX_DOUBLINGS = 8,
         HINTS = 64,
         MAX_HINTED = 4096,
-        WHOLE_COST = 8, /* reading a thread that has run costs so many reads of one that has not */
+        MAX_WOKEN = 256, /* in a process; of more it is not known */
+        WHOLE_COST = 8,  /* reading a thread that has run costs so many reads of one that has not */
         JOIN_S = 2,
 };
 #define ROOM_NAP_NS (INFP_NS_PER_MS)
+
+/* A thread that runs, or was woken for the GIL and has no CPU yet. */
+struct woken {
+        int32_t tid;
+        uint32_t n_waiting;
+};
 
 struct change {
         struct change *next;
@@ -50,6 +57,8 @@ struct infp_wall_reader {
         struct infp_map pythons;         /* pid -> struct infp_wall_python */
         struct infp_wall_python *python; /* of the process that is being read; NULL: none */
         struct infp_wall_python_found found;
+        struct woken woken[MAX_WOKEN]; /* of the process that is being read */
+        uint32_t n_woken;
 
         _Atomic uint64_t wanted, lost, n_torn, n_threads, own_cpu_ns, shown_period_ns;
         _Atomic int refused_call, refused_stack, refused_pid;
@@ -229,8 +238,15 @@ static void put_found(struct infp_wall_reader *reader, struct infp_wall_thread *
                                          &reader->found);
         if (!found->program || message->is_torn)
                 return;
-        message->program = found->program;
         message->gil = found->gil;
+        if (found->gil == INFP_GIL_NONE && found->n_waiting) {
+                if (reader->n_woken < MAX_WOKEN)
+                        reader->woken[reader->n_woken] = (struct woken){ thread->tid, found->n_waiting };
+                else
+                        message->gil = INFP_GIL_UNKNOWN;
+                reader->n_woken++;
+        }
+        message->program = found->program;
         message->has_python = found->has_frames;
         message->is_python_alone = found->is_alone;
         message->n_python = found->n;
@@ -277,8 +293,39 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
         return true;
 }
 
+static void tell_gil(struct infp_wall_reader *reader, int32_t tid, enum infp_gil gil)
+{
+        struct infp_wall_message *message = begin(reader, 0);
+
+        if (!message)
+                return;
+        message->kind = INFP_WALL_MESSAGE_GIL;
+        message->tid = tid;
+        message->gil = gil;
+        commit(reader, message);
+}
+
+/* A thread that was woken for the GIL waits for it until it has a CPU, but nothing shows where it is. The GIL's condition variables
+ * count it: where as many wait as sleep there none was woken, and where as many more as there are threads that run, all were. */
+static void judge_woken(struct infp_wall_reader *reader, const struct infp_wall_process *process)
+{
+        uint32_t n_asleep = 0;
+
+        for (uint32_t i = 0; reader->n_woken && i < process->n_threads; i++)
+                n_asleep += process->threads[i].was_blocked && process->threads[i].waits_in_gil;
+        for (uint32_t i = 0; i < reader->n_woken && i < MAX_WOKEN; i++) {
+                const struct woken *woken = &reader->woken[i];
+
+                if (woken->n_waiting >= n_asleep + reader->n_woken)
+                        tell_gil(reader, woken->tid, INFP_GIL_WAITED);
+                else if (woken->n_waiting > n_asleep)
+                        tell_gil(reader, woken->tid, INFP_GIL_UNKNOWN);
+        }
+}
+
 static void read_process(struct infp_wall_reader *reader, struct infp_wall_process *process)
 {
+        reader->n_woken = 0;
         reader->python = python_of(reader, process->pid);
         if (reader->python)
                 infp_wall_python_round(reader->python);
@@ -287,6 +334,7 @@ static void read_process(struct infp_wall_reader *reader, struct infp_wall_proce
                         i++;
                 else
                         infp_wall_threads_ended(&reader->threads, process, i);
+        judge_woken(reader, process);
 }
 
 static void take_hints(struct infp_wall_reader *reader, uint64_t now_ns)

@@ -9,6 +9,8 @@ enum { MAX_RUNS = 65536, MAX_RUNNING = 16384, STATE_TEXT = 96 };
 #define FLUSH_NS INFP_NS_PER_S   /* the longest stretch that one row stands for */
 #define RUNNING_NS INFP_NS_PER_S /* threads without a CPU stay where they were; those with one are seen more often */
 
+static const char waiting_for_gil[] = "waiting for the GIL";
+
 /* A stretch in which a thread stays where it is. */
 struct infp_wall_run {
         struct infp_wall_rows *rows;
@@ -197,11 +199,10 @@ static void find_running(struct infp_wall_run *run, const struct infp_wall_messa
 
 static void describe(struct infp_wall_run *run, const struct infp_wall_moment *moment)
 {
-        char text[STATE_TEXT] = "waiting for the GIL";
+        char text[STATE_TEXT];
 
-        if (run->gil != INFP_GIL_WAITED)
-                infp_wall_state(moment, text, sizeof(text));
-        run->state = infp_wall_word(&run->rows->words, text);
+        infp_wall_state(moment, text, sizeof(text));
+        run->state = infp_wall_word(&run->rows->words, run->gil == INFP_GIL_WAITED ? waiting_for_gil : text);
         if (!run->state)
                 run->state = "blocked";
         infp_wall_call_name(moment, text, sizeof(text));
@@ -253,6 +254,18 @@ static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_mess
                 find_without_stack(run);
 }
 
+static void take_gil(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        const uint64_t *open = infp_map_get(&rows->open, (uint64_t) message->tid);
+        struct infp_wall_run *run = open ? (struct infp_wall_run *) (uintptr_t) *open : NULL;
+
+        if (!run)
+                return;
+        run->gil = run->found.gil = message->gil;
+        if (run->gil == INFP_GIL_WAITED)
+                run->state = infp_wall_word(&rows->words, waiting_for_gil);
+}
+
 static void end_round(struct infp_wall_rows *rows, const struct infp_wall_message *message)
 {
         rows->n_rounds++;
@@ -297,6 +310,9 @@ void infp_wall_rows_take(void *context, const struct infp_wall_message *message)
         switch (message->kind) {
         case INFP_WALL_MESSAGE_MOMENT:
                 take_moment(rows, message);
+                break;
+        case INFP_WALL_MESSAGE_GIL:
+                take_gil(rows, message);
                 break;
         case INFP_WALL_MESSAGE_GONE:
                 forget(rows, message->tid);

@@ -69,9 +69,7 @@ void infp_report_gil(struct infp_out *out, const struct infp_report *report)
                                  n_shown == SHOWN ? "" : ", which neither held it nor waited for it in any sample");
         if (n_shown) {
                 put_waiting(&words, gil);
-                infp_report_line(out, "waited",
-                                 "%s; shares are estimates from samples of --wall; a thread that was woken "
-                                 "for the GIL and had no CPU yet counts as neither",
+                infp_report_line(out, "waited", "%s; shares are estimates from samples of --wall",
                                  words.data ? words.data : "");
         }
         if (absence)
