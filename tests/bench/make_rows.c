@@ -3,7 +3,8 @@
  *   make_rows samples DIR ROWS     table `samples`: 20,000 functions on 64 threads
  *   make_rows day DIR SECONDS      one row a second in each table that is in the time series, a row a core of the detail tables
  *   make_rows hour DIR SECONDS     that, a tree of 20 processes, and an engine of which 300 series change each second
- *   make_rows page DIR SECONDS     that, with 60 processes and all that the page of a report draws: names, requests, spans, marks
+ *   make_rows page DIR SECONDS     that, with 60 processes and all that the page of a report draws: names, requests, spans, marks,
+ *                                and stacks: 198 samples of mode cpu a second and 50 of off-cpu, over 40,000 nodes
  */
 #include <errno.h>
 #include <math.h>
@@ -19,6 +20,7 @@
 #include "collectors/engine/tables.h"
 #include "collectors/process/table.h"
 #include "model/builder.h"
+#include "model/stack_tables.h"
 #include "store/store.h"
 
 #define STARTED_UNIX INT64_C(1764302400000000000)
@@ -349,9 +351,82 @@ static void fill_events(uint64_t second)
         }
 }
 
+enum { STACK_NODES = 40000, STACK_FUNCTIONS = 3000, STACK_DEPTH = 40 };
+static uint64_t stack_ids[STACK_NODES];
+
+/* A node hangs below one that came shortly before, so that the tree is as deep as real ones. */
+static void name_stacks(void)
+{
+        static const enum infp_frame_kind kinds[] = { INFP_FRAME_NATIVE, INFP_FRAME_PYTHON, INFP_FRAME_KERNEL,
+                                                      INFP_FRAME_JIT };
+        static uint64_t frames[STACK_FUNCTIONS];
+        static unsigned depths[STACK_NODES];
+        char text[64];
+
+        for (uint64_t i = 0; i < STACK_FUNCTIONS; i++) {
+                const enum infp_frame_kind kind = kinds[mix(i) % 4];
+
+                frames[i] = infp_frame_id(kind, "/srv/engine.so", 14, 16 * i, false);
+                infp_row_begin(&w.row, &infp_table_frames, INFP_NS_PER_MS);
+                infp_row_id(&w.row, INFP_FRAMES_ID, frames[i]);
+                infp_row_str(&w.row, INFP_FRAMES_KIND, infp_frame_kind_name(kind));
+                infp_row_str(&w.row, INFP_FRAMES_OBJECT, "/srv/engine.so");
+                infp_row_u64(&w.row, INFP_FRAMES_ADDRESS, 16 * i);
+                put();
+                infp_row_begin(&w.row, &infp_table_symbols, INFP_NS_PER_MS);
+                infp_row_id(&w.row, INFP_SYMBOLS_FRAME, frames[i]);
+                infp_row_i64(&w.row, INFP_SYMBOLS_LEVEL, 0);
+                snprintf(text, sizeof(text), "engine::layer_%u::forward_%u(Tensor const&)", (unsigned) (mix(i) % 64),
+                         (unsigned) i);
+                infp_row_str(&w.row, INFP_SYMBOLS_NAME, text);
+                snprintf(text, sizeof(text), "/srv/engine/layer_%u.cc", (unsigned) (mix(i) % 64));
+                infp_row_str(&w.row, INFP_SYMBOLS_FILE, text);
+                infp_row_i64(&w.row, INFP_SYMBOLS_LINE, (int64_t) (mix(i) % 2000));
+                put();
+        }
+        for (uint64_t i = 0; i < STACK_NODES; i++) {
+                uint64_t parent = i ? i - 1 - mix(i) % (i < 8 ? i : 8) : 0;
+
+                while (depths[parent] >= STACK_DEPTH)
+                        parent /= 2;
+                depths[i] = i ? depths[parent] + 1 : 0;
+                stack_ids[i] = infp_stack_id(i ? stack_ids[parent] : 0, frames[mix(i + 7) % STACK_FUNCTIONS]);
+                infp_row_begin(&w.row, &infp_table_stacks, INFP_NS_PER_MS);
+                infp_row_id(&w.row, INFP_STACKS_ID, stack_ids[i]);
+                if (i)
+                        infp_row_id(&w.row, INFP_STACKS_PARENT, stack_ids[parent]);
+                infp_row_id(&w.row, INFP_STACKS_FRAME, frames[mix(i + 7) % STACK_FUNCTIONS]);
+                put();
+        }
+}
+
+/* Some stacks have most of the samples, and which they are changes in the hour. */
+static void fill_stacks(uint64_t second)
+{
+        for (uint64_t i = 0; i < 248; i++) {
+                const double dice = (double) (mix(second * 248 + i) % 1000000) / 1e6;
+                const uint64_t at = (uint64_t) (dice * dice * dice * STACK_NODES + (double) second * 5);
+                const bool is_wait = i >= 198;
+
+                infp_row_begin(&w.row, &infp_table_stack_samples, second * INFP_NS_PER_S + i * 4 * INFP_NS_PER_MS);
+                infp_row_id(&w.row, INFP_STACK_SAMPLES_PROCESS, mix(2));
+                infp_row_i64(&w.row, INFP_STACK_SAMPLES_TID, (int64_t) (i % 8));
+                infp_row_id(&w.row, INFP_STACK_SAMPLES_STACK, stack_ids[at % STACK_NODES]);
+                infp_row_f64(&w.row, INFP_STACK_SAMPLES_WEIGHT, is_wait ? dice / 10 : 1 / 99.0);
+                infp_row_i64(&w.row, INFP_STACK_SAMPLES_SAMPLES, 1);
+                infp_row_str(&w.row, INFP_STACK_SAMPLES_MODE, is_wait ? "off-cpu" : "cpu");
+                if (is_wait)
+                        infp_row_str(&w.row, INFP_STACK_SAMPLES_STATE, "blocked");
+                put();
+        }
+}
+
 static void make_page(uint64_t seconds)
 {
-        static const struct infp_table *const more[] = { &infp_table_requests, &infp_table_spans, &infp_table_marks };
+        static const struct infp_table *const more[] = { &infp_table_requests,     &infp_table_spans,
+                                                         &infp_table_marks,        &infp_table_frames,
+                                                         &infp_table_symbols,      &infp_table_stacks,
+                                                         &infp_table_stack_samples };
         const struct infp_table *const *all = infp_all_tables();
 
         for (unsigned i = 0; all[i]; i++)
@@ -359,12 +434,14 @@ static void make_page(uint64_t seconds)
         for (unsigned i = 0; i < sizeof(more) / sizeof(*more); i++)
                 describe(more[i]);
         name_processes();
+        name_stacks();
         for (uint64_t second = 0; second < seconds; second++) {
                 if (second % 900 == 0)
                         name_series(second);
                 fill_all(all, second);
                 fill_engine(second);
                 fill_events(second);
+                fill_stacks(second);
                 for (uint64_t process = 2; process < PAGE_PROCESSES; process++)
                         fill(&infp_table_processes, second, process);
                 if (second % 5 == 4)

@@ -392,6 +392,42 @@ static void test_moments(void **state)
         sample_free(s);
 }
 
+/* 13 samples of 10 ms: what has less than 35 ms is its caller's; two buckets become one. */
+static void test_prune(void **state)
+{
+        static const struct infp_flame_options options = { .t0 = S, .t1 = 7 * S, .n_buckets = 6 };
+        struct sample_run *s = known();
+        uint64_t sums[3] = { 0 }, of_main = 0;
+        struct infp_flame f;
+        char *text;
+
+        (void) state;
+        sample_check(s, infp_flame_read(s->run, &options, &f, &s->err));
+        sample_check(s, infp_flame_prune(&f, 0.035, &s->err));
+        infp_flame_coarsen(&f, 2);
+        text = show(&f);
+        assert_string_equal(text, "main 12 2\n"
+                                  " work 10 6\n"
+                                  "  work 4 4\n");
+        free(text);
+        assert_int_equal(f.nodes[0].total_samples, 13); /* [truncated] is the root's own */
+        assert_int_equal(f.n_functions, 2);
+        assert_int_equal(find(&f, "work")->total_samples, 10);
+        assert_int_equal(f.n_buckets, 3);
+        for (uint32_t i = 0; i < f.n_moments; i++) {
+                sums[f.moments[i].bucket] += f.moments[i].samples;
+                of_main += f.moments[i].node == 1 ? f.moments[i].samples : 0;
+                assert_true(!i || f.moments[i].bucket > f.moments[i - 1].bucket ||
+                            f.moments[i].node > f.moments[i - 1].node);
+        }
+        assert_int_equal(sums[0], 3);
+        assert_int_equal(sums[1], 6);
+        assert_int_equal(sums[2], 4);
+        assert_int_equal(of_main, 2);
+        infp_flame_done(&f);
+        sample_free(s);
+}
+
 /* A later set of a frame's rows replaces the earlier one. */
 static void test_symbolized_later(void **state)
 {
@@ -650,14 +686,23 @@ static void test_threads_that_wait_are_folded(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_tree),     cmocka_unit_test(test_by),
-                cmocka_unit_test(test_reverse),  cmocka_unit_test(test_filter),
-                cmocka_unit_test(test_parts),    cmocka_unit_test(test_waits),
-                cmocka_unit_test(test_modes),    cmocka_unit_test(test_moments),
-                cmocka_unit_test(test_diff),     cmocka_unit_test(test_symbolized_later),
-                cmocka_unit_test(test_hostile),  cmocka_unit_test(test_deep),
-                cmocka_unit_test(test_interval), cmocka_unit_test(test_top),
-                cmocka_unit_test(test_sampling), cmocka_unit_test(test_threads_that_wait_are_folded),
+                cmocka_unit_test(test_tree),
+                cmocka_unit_test(test_by),
+                cmocka_unit_test(test_reverse),
+                cmocka_unit_test(test_filter),
+                cmocka_unit_test(test_parts),
+                cmocka_unit_test(test_waits),
+                cmocka_unit_test(test_modes),
+                cmocka_unit_test(test_moments),
+                cmocka_unit_test(test_prune),
+                cmocka_unit_test(test_diff),
+                cmocka_unit_test(test_symbolized_later),
+                cmocka_unit_test(test_hostile),
+                cmocka_unit_test(test_deep),
+                cmocka_unit_test(test_interval),
+                cmocka_unit_test(test_top),
+                cmocka_unit_test(test_sampling),
+                cmocka_unit_test(test_threads_that_wait_are_folded),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
 /* Colours of frames come from C (facts.light, facts.dark), those of the page from flame.css; canvases ask here. */
 
-const facts = JSON.parse(document.getElementById('facts').textContent);
+const facts = JSON.parse(at.facts);
 const { shades: SHADES, steps: STEPS } = facts.constants;
 const MATCH = -1, ROOT = -2;
 const THEMES = { kind: 'By kind', hot: 'Hot', cold: 'Cold', rainbow: 'Rainbow', mono: 'Monochrome', heat: 'Heat (self time)' };
 const palette = {};
 
-const darkRule = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+const darkRule = [...at.root.styleSheets].flatMap((sheet) => [...sheet.cssRules])
   .find((rule) => rule instanceof CSSMediaRule && rule.media.mediaText.includes('prefers-color-scheme'));
 const systemsChoice = darkRule?.media.mediaText;
 const isDark = () => matchMedia(darkRule?.media.mediaText ?? 'not all').matches;
@@ -18,7 +18,7 @@ function setScheme(name) {
 }
 
 function readPalette() {
-  const style = getComputedStyle(document.documentElement);
+  const style = getComputedStyle(at.styled);
   for (const name of ['text', 'soft', 'ground', 'card', 'edge', 'accent', 'sliver', 'on-frame', 'root', 'match', 'on-match', 'veil', 'band', 'bar'])
     palette[name] = style.getPropertyValue(`--${name}`).trim();
   palette.font = `12px ${style.getPropertyValue('--font').trim()}`;

@@ -67,10 +67,10 @@ function makeControls(graph) {
   parts.options = h('details', { class: 'options' }, h('summary', {}, 'Options'), h('div', { class: 'options-box' }, parts.optionParts = optionParts()));
   parts.scheme = button('', { title: 'Light or dark' }, () => change({ scheme: isDark() ? 'light' : 'dark' }));
   parts.help = button('?', { title: 'Keys', 'aria-label': 'Keyboard and mouse' }, () => parts.keys.showModal());
-  document.addEventListener('pointerdown', (event) => { if (!parts.options.contains(event.target)) parts.options.open = false; });
+  document.addEventListener('pointerdown', (event) => { if (!event.composedPath().includes(parts.options)) parts.options.open = false; });
   parts.options.addEventListener('keydown', (event) => { if (event.key === 'Escape') { parts.options.open = false; parts.options.querySelector('summary').focus(); } });
   parts.legend = h('ul', { class: 'legend', 'aria-label': 'What the colours mean' });
-  return [h('div', { class: 'tools', role: 'toolbar', 'aria-label': 'Tools' }, parts.pages, h('span', { class: 'find' }, parts.input, parts.previous, parts.next), parts.status, h('span', { class: 'right' }, parts.reset, parts.options, parts.scheme, parts.help)), parts.legend];
+  return [h('div', { class: 'tools', role: 'toolbar', 'aria-label': 'Tools' }, parts.pages, h('span', { class: 'find' }, parts.input, parts.previous, parts.next), parts.status, h('span', { class: 'right' }, parts.reset, parts.options, isAlone ? parts.scheme : null, parts.help)), parts.legend];
 }
 
 function makeKeys() {
@@ -90,8 +90,15 @@ function mostSelf() {
   return h('p', { class: 'detail-acts most' }, h('span', {}, 'Highest self time:'), top.map((fn) => button(`${shortName(model.functions.name[fn]).slice(0, 60)} ${percent(self[fn], all)}`, { title: 'Callers and callees' }, () => openSandwich(fn))));
 }
 
+/* Below the graph while no frame is in focus. */
+function renderHint() {
+  parts.details.replaceChildren(h('p', { class: 'hint' }, 'Click a frame to zoom, double click to see all. ? shows the keys.'), mostSelf());
+  parts.hintOf = made.source;
+}
+
 /* The frame in focus, in a line below the graph: a tooltip for devices without a pointer. */
 function renderDetails(pane, i) {
+  parts.hintOf = null;
   const { tree } = pane, fn = tree.fn[i], name = nameOf(tree, i);
   const act = (text, title, f) => button(text, { title }, f);
   parts.details.replaceChildren(h('p', { class: 'detail-name' }, h('b', { dir: 'ltr' }, name.length > 300 ? `${name.slice(0, 300)}…` : name), fn >= 0 ? h('span', {}, [model.functions.object[fn], whereOf(fn), kindText(fn)].filter(Boolean).join(' · ')) : null),

@@ -15,7 +15,7 @@ class Graph {
     this.redraw = coalesce(() => this.draw());
     this.stage.addEventListener('scroll', () => { this.hideTip(); this.redraw(); });
     new ResizeObserver(() => { this.known = null; this.draw(); }).observe(this.stage);
-    new ResizeObserver(coalesce(() => { this.isResized = true; if (this.panes.length && view.page !== 'table') render(); })).observe(document.getElementById('page'));
+    new ResizeObserver(coalesce(() => { this.isResized = true; if (this.panes.length && view.page !== 'table') render(); })).observe(at.page);
     addPointers(this);
     this.stage.addEventListener('keydown', (event) => { if (graphKey(this, event)) event.preventDefault(); });
     this.stage.addEventListener('focus', () => { if (!this.focus) this.setFocus(this.panes.length - 1, view.zoom); });
@@ -56,13 +56,14 @@ class Graph {
 
   /* As tall as its rows, which grow if there is room, within the window. Returns the free height. */
   fit() {
-    const page = document.getElementById('page'), box = parts.graphBox;
-    const room = Math.max(160, page.clientHeight - (box.offsetTop - page.offsetTop) - parts.details.offsetHeight - 2);
+    const { page } = at, box = parts.graphBox;
+    const whole = Math.max(160, page.clientHeight - (box.offsetTop - page.offsetTop) - parts.details.offsetHeight - 2);
+    const room = Math.max(160, whole - at.tableHeight);
     ROW = Math.max(18, Math.min(24, Math.floor((room - 4) / this.rows)));
     this.filler.style.setProperty('height', `${this.rows * ROW}px`);
     this.stage.style.setProperty('height', `${Math.min(room, this.rows * ROW + 2)}px`);
     this.known = null;
-    return room - this.rows * ROW;
+    return whole - Math.min(room, this.rows * ROW);
   }
 
   rangesWanted() { return this.panes.map((_, p) => (p === view.pane || this.panes.length === 1 ? [view.from, view.to] : [0, 1])); }

@@ -12,6 +12,7 @@ function render() {
   /* Below a small graph there is room for the functions. */
   table.node.hidden = !isTable && graph.spare < 190;
   if (!table.node.hidden) table.update();
+  if (!graph.focus && parts.hintOf !== made.source) renderHint();
   renderStatus();
   renderControls();
   strip?.update();
@@ -32,17 +33,18 @@ function pageKeys(event) {
 function makePage() {
   graph = new Graph();
   table = new Table();
-  strip = model.moments ? new Strip() : null;
-  parts.details = h('div', { class: 'details' }, h('p', { class: 'hint' }, 'Click a frame to zoom, double click to see all. ? shows the keys.'), mostSelf());
+  strip = isAlone && model.moments ? new Strip() : null;
+  parts.details = h('div', { class: 'details' });
+  renderHint();
   parts.graphBox = h('section', { class: 'graph-box', 'aria-label': 'Graph' }, graph.stage, parts.details);
-  document.getElementById('page').replaceChildren();
-  append(document.getElementById('page'), [makeControls(graph), strip?.node, parts.graphBox, table.node, graph.tip, makeKeys(), h('div', { id: 'notice', class: 'notice', 'aria-hidden': 'true' }), live,
+  at.page.replaceChildren();
+  append(at.page, [makeControls(graph), strip?.node, parts.graphBox, table.node, graph.tip, makeKeys(), h('div', { id: 'notice', class: 'notice', 'aria-hidden': 'true' }), isAlone ? live : null,
     h('p', { id: 'keys', class: 'hidden' }, 'Arrows go from frame to frame, Enter zooms, Escape shows all, slash searches, question mark shows all keys.')]);
-  document.documentElement.classList.add('scripted');
+  at.styled.classList.add('scripted');
 }
 
 async function main() {
-  const page = document.getElementById('page');
+  const { page } = at;
   if (facts.nodes < 2 || !(facts.samples || facts.base_samples)) return; /* the sentence of the page's frame stays */
   if (typeof DecompressionStream === 'undefined') {
     page.prepend(h('p', { class: 'sentence' }, 'This browser cannot unpack the picture: it needs DecompressionStream (Chrome 103, Safari 16.4, Firefox 113). The functions with the most samples are below.'));
@@ -50,20 +52,21 @@ async function main() {
   }
   readPalette();
   try {
-    model = await unpack(document.getElementById('packed').textContent, facts);
+    model = await unpack(at.packed, facts);
   } catch (error) {
     page.prepend(h('p', { class: 'sentence' }, `The data of this page is damaged: ${error.message}. The functions with the most samples are below.`));
     return;
   }
   Object.assign(view, { theme: facts.theme, isBelow: facts.root_below, normalised: facts.normalised, least: facts.min_width_percent, measure: facts.has_weights && hasUnit() ? 'weight' : 'samples' });
   Object.assign(defaults, view);
-  readHash();
+  if (isAlone) readHash();
   written = location.hash.slice(1);
+  if (!isAlone) view.scheme = at.scheme;
   makePage();
-  addEventListener('keydown', pageKeys);
+  (isAlone ? window : page).addEventListener('keydown', pageKeys);
   const back = () => { if (location.hash.slice(1) === written) return; written = location.hash.slice(1); readHash(); render(); };
-  addEventListener('hashchange', back);
-  addEventListener('popstate', back);
+  if (isAlone) addEventListener('hashchange', back);
+  if (isAlone) addEventListener('popstate', back);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readPalette(); render(); });
   beginPrint();
   /* Another screen or the browser's zoom: no box changes its size. */
@@ -71,6 +74,7 @@ async function main() {
   watch();
   render();
   performance.mark('drawn');
+  return { facts, samples: () => sourceTree().total[0], show: (times, scheme) => change({ times, scheme, ...(view.zoom ? keptZoom(times) : {}) }) };
 }
 
-main();
+return main();

@@ -44,7 +44,7 @@ let written = '', writeTimer = 0;
 function writeHash(isStep) {
   clearTimeout(writeTimer);
   const text = hashText();
-  if (text === written) return;
+  if (text === written || !isAlone) return;
   const write = () => {
     written = text;
     const url = `${location.pathname}${location.search}${text ? `#${text}` : ''}`;

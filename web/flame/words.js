@@ -96,7 +96,7 @@ async function copyText(text, what) {
 
 let noticeTimer = 0;
 function notify(text) {
-  const node = document.getElementById('notice');
+  const node = at.root.getElementById('notice');
   node.textContent = text;
   node.classList.add('on');
   clearTimeout(noticeTimer);

@@ -117,13 +117,15 @@ function main() {
   catchLinks();
   const page = document.getElementById('page');
   const overview = new Overview(data);
+  const functions = document.getElementById('functions');
   const sections = SECTIONS.map((section) => makeSection(data, section)).filter(Boolean);
   document.querySelector('header.top')?.append(makeButtons(data));
-  document.querySelector('header.top')?.after(makeNavigation([...document.querySelectorAll('main > section'), ...sections]));
+  document.querySelector('header.top')?.after(makeNavigation([...document.querySelectorAll('main > section:not(#functions)'), functions, ...sections].filter(Boolean)));
   const help = h('details', { class: 'help' }, h('summary', {}, 'How to move in the charts'), h('p', { id: 'chart-help' },
     'Drag to zoom; drag with shift, or on the time axis, to move; double click shows all. Ctrl and wheel, or two fingers, zoom. Keys: arrows move the cursor (shift: faster), + and − zoom, page up and down move, 0 or Escape shows all, T opens the table. The address keeps the range.'));
   append(page, [overview.node, data.is_downsampled ? h('p', { class: 'sampled' }, `${number(data.n)} steps of ${duration(data.step_ms)}, out of samples each ${duration(data.sampled_ms)}: lines are means, bands show minimum to maximum.`) : null,
-    (data.notes || []).map((note) => h('p', { class: 'sampled' }, note)), help, sections, live]);
+    (data.notes || []).map((note) => h('p', { class: 'sampled' }, note)), help, functions, sections, live]); /* functions: beside the strip of time */
+  makeFunctions(functions);
   document.documentElement.classList.add('scripted');
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readPalette(); redrawAll(); });
   beginPrint();

@@ -9,7 +9,6 @@
 #include "analyze/profile/flame_parts.h"
 #include "analyze/profile/parts.h"
 #include "base/mem.h"
-#include "base/sort.h"
 
 static struct infp_flame_memory *memory_free(struct infp_flame_memory *memory)
 {
@@ -235,21 +234,11 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
         return 0;
 }
 
-static int by_bucket(const void *a, const void *b)
-{
-        const struct infp_flame_moment *x = a, *y = b;
-
-        if (x->bucket != y->bucket)
-                return x->bucket < y->bucket ? -1 : 1;
-        return (x->node > y->node) - (x->node < y->node);
-}
-
 /* Moments of sums to those of nodes. */
 static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struct infp_err *err)
 {
         const struct infp_profile *s = b->profile;
         struct infp_flame *f = b->flame;
-        uint32_t n = 0;
 
         f->n_buckets = s->n_buckets;
         if (!s->n_buckets)
@@ -260,21 +249,12 @@ static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struc
         for (uint32_t i = 0; i < s->n_moments; i++) {
                 const struct infp_profile_moment *m = &s->moments[i];
 
+                if (!infp_flame_has(b, &s->sums[m->sum]))
+                        continue; /* of another mode */
                 f->moments[f->n_moments++] =
                         (struct infp_flame_moment){ m->bucket, new[b->sum_nodes[m->sum]], m->samples, m->weight };
         }
-        infp_sort(f->moments, f->n_moments, sizeof(*f->moments), by_bucket);
-        for (uint32_t i = 0; i < f->n_moments; i++) {
-                struct infp_flame_moment *m = &f->moments[i], *last = n ? &f->moments[n - 1] : NULL;
-
-                if (last && last->bucket == m->bucket && last->node == m->node) {
-                        last->samples += m->samples;
-                        last->weight += m->weight;
-                } else {
-                        f->moments[n++] = *m;
-                }
-        }
-        f->n_moments = n;
+        infp_flame_join_moments(f);
         return 0;
 }
 

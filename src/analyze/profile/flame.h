@@ -140,6 +140,11 @@ int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct i
 /* Of a difference: one run has significantly (95 %) more incomplete stacks than the other, by more than 5 points. Incomplete
  * stacks start at other frames, so compare functions rather than trees. */
 bool infp_flame_cuts_differ(const struct infp_flame *flame);
+/* Merges nodes with less weight than `least` in all into their callers, of which their own samples then are, and forgets functions that no
+ * node is left of. Sums of functions (self) stay those of the whole tree. For trees that are no difference. */
+int infp_flame_prune(struct infp_flame *flame, double least, struct infp_err *err);
+/* Joins each k neighbouring buckets into one; n_buckets must be a multiple of k. */
+void infp_flame_coarsen(struct infp_flame *flame, uint32_t k);
 void infp_flame_done(struct infp_flame *flame);
 
 /* The 95 % interval of a share k of n samples (Wilson score), in percent. */

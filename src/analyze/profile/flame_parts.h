@@ -41,6 +41,9 @@ int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_pr
  * flame->folded. NULL: none, or nothing else would be left. -ENOMEM. */
 int infp_flame_fold(struct infp_flame_builder *builder, bool **ret, struct infp_err *err);
 
+/* flame_prune.c: by bucket, then node; those of one node in one bucket become one. */
+void infp_flame_join_moments(struct infp_flame *flame);
+
 /* flame_tree.c */
 int infp_flame_child(struct infp_flame_builder *builder, uint32_t parent, uint32_t function, bool is_inlined,
                      uint32_t *ret, struct infp_err *err);

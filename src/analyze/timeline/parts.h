@@ -132,6 +132,9 @@ int infp_timeline_spans(struct infp_timeline_reading *reading, struct infp_err *
 int infp_timeline_counters(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_gaps(struct infp_timeline_reading *reading, struct infp_err *err);
 
+int infp_timeline_code(struct infp_timeline_reading *reading, struct infp_err *err);
+void infp_timeline_code_done(struct infp_timeline *timeline);
+
 /* Names of processes by their ids, for lanes and marks; others are not kept. */
 struct infp_process_name {
         uint64_t id;

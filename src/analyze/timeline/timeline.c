@@ -64,6 +64,7 @@ void infp_timeline_done(struct infp_timeline *timeline)
         for (unsigned i = 0; i < timeline->n_panels; i++)
                 infp_timeline_panel_done(&timeline->panels[i]);
         free(timeline->panels);
+        infp_timeline_code_done(timeline);
         free_all(timeline->cores.names, timeline->cores.n);
         free(timeline->cores.cells);
         free(timeline->cores.note);
@@ -244,7 +245,7 @@ static int read_all(struct infp_timeline_reading *reading, struct infp_err *err)
 {
         static int (*const readers[])(struct infp_timeline_reading *, struct infp_err *) = {
                 infp_timeline_counters, infp_timeline_cores, infp_timeline_processes, infp_timeline_requests,
-                infp_timeline_marks,    infp_timeline_spans, infp_timeline_gaps,
+                infp_timeline_marks,    infp_timeline_spans, infp_timeline_gaps,      infp_timeline_code,
         };
         uint64_t phase;
         int r;

@@ -25,6 +25,7 @@ enum {
         INFP_TIMELINE_SPANS = 2000,
         INFP_TIMELINE_MARKS = 1000,
         INFP_TIMELINE_GAPS = 200,
+        INFP_TIMELINE_CODE_BUCKETS = 480,           /* of the stacks; halved where there is little room */
         INFP_TIMELINE_ATTRIBUTES_BYTES = 96 * 1024, /* of all spans together */
 };
 
@@ -132,6 +133,13 @@ struct infp_timeline {
                 char *reason;
         } * gaps;
         unsigned n_gaps, gaps_left_out;
+
+        /* Stacks by time, of each mode of report->functions, over the report's range. n 0: none. */
+        struct infp_timeline_code {
+                struct infp_flame flames[INFP_REPORT_FUNCTIONS_MODES];
+                unsigned n;
+                struct infp_strings strings; /* of the flames */
+        } code;
 
         char **notes;
         unsigned n_notes;

@@ -25,7 +25,7 @@ static void put_text(struct infp_str *out, const struct infp_str *text)
 
 static void put_head(struct infp_str *out, const struct infp_str *title)
 {
-        const struct infp_html_own own = { infp_flame_page_script_hash, infp_flame_page_style_hash,
+        const struct infp_html_own own = { infp_flame_page_script_hash, infp_flame_page_style_hash, NULL,
                                            infp_flame_page_style, infp_flame_page_style_size };
 
         infp_html_head(out, title->data, &own);
@@ -205,17 +205,35 @@ static void put_facts(struct infp_json *json, const struct infp_flame *flame, co
         infp_json_object_end(json);
 }
 
+static int put_data(struct infp_str *packed, struct infp_str *facts, const struct infp_flame *flame,
+                    const struct infp_flame_look *look, struct infp_err *err)
+{
+        struct infp_flame_packing packing;
+        struct infp_json json;
+
+        INFP_TRY(infp_flame_pack(packed, flame, &packing, err));
+        infp_json_begin(&json, facts, 0);
+        put_facts(&json, flame, look, &packing);
+        return packed->failed || facts->failed
+                       ? infp_fail(err, -ENOMEM, "there is no memory for the page of a flame graph")
+                       : 0;
+}
+
+int infp_flame_html_data(struct infp_str *packed, struct infp_str *facts, const struct infp_flame *flame,
+                         struct infp_err *err)
+{
+        static const struct infp_flame_look look = { .theme = INFP_FLAME_BY_KIND };
+
+        return put_data(packed, facts, flame, &look, err);
+}
+
 int infp_flame_html(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look,
                     struct infp_err *err)
 {
         infp_autostr struct infp_str title = { 0 }, packed = { 0 }, facts = { 0 };
-        struct infp_flame_packing packing;
-        struct infp_json json;
 
-        INFP_TRY(infp_flame_pack(&packed, flame, &packing, err));
+        INFP_TRY(put_data(&packed, &facts, flame, look, err));
         infp_flame_title(&title, flame, look);
-        infp_json_begin(&json, &facts, 0);
-        put_facts(&json, flame, look, &packing);
         put_head(out, &title);
         put_top(out, flame, look, &title);
         infp_str_puts(out, "<main id=\"page\">\n");
@@ -227,7 +245,7 @@ int infp_flame_html(struct infp_str *out, const struct infp_flame *flame, const 
         infp_str_puts(out, "</script>\n<script>");
         infp_str_put(out, infp_flame_page_script, infp_flame_page_script_size);
         infp_str_puts(out, "</script>\n</body></html>\n");
-        if (out->failed || packed.failed || facts.failed || title.failed)
+        if (out->failed || title.failed)
                 return infp_fail(err, -ENOMEM, "there is no memory for the page of a flame graph");
         return 0;
 }

@@ -9,3 +9,7 @@
 /* Appends to `out`. 0 or a negative errno; -ENOMEM also when `out` failed. An empty tree is a page with a sentence. */
 int infp_flame_html(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look,
                     struct infp_err *err);
+/* The page's data apart, for a page that has the graph as a part: the packed tree (base 64), and the facts (JSON, which infp_html_json
+ * makes fit for a script element). */
+int infp_flame_html_data(struct infp_str *packed, struct infp_str *facts, const struct infp_flame *flame,
+                         struct infp_err *err);

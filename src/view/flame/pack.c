@@ -239,7 +239,7 @@ static void look_at(const struct infp_flame *flame, struct infp_flame_packing *r
 
         *ret = (struct infp_flame_packing){ .has_weights = weighs_differently(flame), .step = 1 };
         if (whole > 0)
-                ret->step = pow(10, floor(log10(whole * 1e-9)));
+                ret->step = pow(10, floor(log10(whole * 1e-7)));
         for (uint32_t i = 0; i < flame->n_nodes; i++)
                 ret->has_waits |= flame->nodes[i].is_wait;
 }

@@ -16,7 +16,7 @@ enum {
 struct infp_flame_packing {
         bool has_weights; /* else each sample weighs the same: weight / samples of the whole */
         bool has_waits;
-        double step; /* of weights: a power of ten, at most 1e-9 of the whole */
+        double step; /* of weights: a power of ten, at most 1e-7 of the whole */
         uint32_t n_strings;
 };
 

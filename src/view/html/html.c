@@ -7,13 +7,15 @@
 #include <time.h>
 
 #include "base/human.h"
+#include "base/mem.h"
 #include "base/time.h"
+#include "view/flame/page.h"
 #include "view/html/page.h"
 #include "view/html/parts.h"
 #include "view/markup.h"
 
-/* A page of an hour at 1 Hz stays below 1.5 MB. */
-enum { PAGE_BYTES = 1400 * 1000 };
+/* A page of an hour stays below 2 MB: at 1 Hz, with stacks at 99 Hz. CODE_BYTES: of these. */
+enum { PAGE_BYTES = 1480 * 1000, CODE_BYTES = 440 * 1000 };
 
 void infp_html_text(struct infp_str *out, const char *text)
 {
@@ -51,6 +53,8 @@ void infp_html_head(struct infp_str *out, const char *title, const struct infp_h
         infp_str_puts(out, own->script_hash);
         infp_str_puts(out, "'; style-src '");
         infp_str_puts(out, own->style_hash);
+        if (own->inner_style_hash)
+                infp_str_printf(out, "' '%s", own->inner_style_hash);
         infp_str_puts(
                 out,
                 "'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
@@ -63,9 +67,10 @@ void infp_html_head(struct infp_str *out, const char *title, const struct infp_h
         infp_str_puts(out, "</style></head>\n<body>\n");
 }
 
-static void put_head(struct infp_str *out, const struct infp_report *report)
+static void put_head(struct infp_str *out, const struct infp_report *report, bool has_code)
 {
-        const struct infp_html_own own = { infp_page_script_hash, infp_page_style_hash, infp_page_style,
+        const struct infp_html_own own = { infp_page_script_hash, infp_page_style_hash,
+                                           has_code ? infp_flame_page_style_hash : NULL, infp_page_style,
                                            infp_page_style_size };
 
         infp_html_head(out, target_of(&report->run->info), &own);
@@ -94,15 +99,17 @@ static void put_top(struct infp_str *out, const struct infp_report *report)
 int infp_report_html(struct infp_out *out, const struct infp_report *report, struct infp_timeline *timeline)
 {
         const size_t fixed = infp_page_script_size + infp_page_style_size;
+        infp_cleanup(infp_html_code_done) struct infp_html_code code = { .n = 0 };
         size_t before;
         int r;
 
-        put_head(&out->text, report);
+        INFP_TRY(infp_html_code_make(&code, timeline, CODE_BYTES, NULL));
+        put_head(&out->text, report, infp_html_code_has(&code));
         put_top(&out->text, report);
         infp_str_puts(&out->text, "<main id=\"main\" tabindex=\"-1\">\n");
         infp_html_summary(&out->text, report);
         infp_html_labels(&out->text, report);
-        INFP_TRY(infp_html_functions(&out->text, report));
+        INFP_TRY(infp_html_functions(&out->text, report, &code));
         infp_html_program_spans(&out->text, report);
         infp_str_puts(&out->text, "<noscript><p class=\"notice\">Charts need JavaScript. The figures above are "
                                   "complete; the others are in <code>infprof report</code>.</p></noscript>\n"
@@ -110,8 +117,10 @@ int infp_report_html(struct infp_out *out, const struct infp_report *report, str
                                   "</main>\n"
                                   "<footer>written by infprof " INFP_VERSION ", ");
         put_moment(&out->text, (int64_t) infp_clock_ns(CLOCK_REALTIME));
-        infp_str_puts(&out->text, "</footer>\n<script type=\"application/json\" id=\"data\">");
+        infp_str_puts(&out->text, "</footer>\n");
         before = fixed + out->text.size;
+        infp_html_code_scripts(&out->text, &code);
+        infp_str_puts(&out->text, "<script type=\"application/json\" id=\"data\">");
         r = infp_html_data(&out->text, report, timeline, before < PAGE_BYTES ? PAGE_BYTES - before : 0);
         infp_str_puts(&out->text, "</script>\n<script>");
         infp_str_put(&out->text, infp_page_script, infp_page_script_size);

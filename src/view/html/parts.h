@@ -11,10 +11,28 @@ void infp_html_text(struct infp_str *out, const char *text);
 /* A self-contained page up to its <body>: report and flame graph share the head and have their own script and style. */
 struct infp_html_own {
         const char *script_hash, *style_hash; /* "sha256-..." */
+        const char *inner_style_hash;         /* of a style within a part of the page; NULL: none */
         const char *style;
         size_t style_size;
 };
 void infp_html_head(struct infp_str *out, const char *title, const struct infp_html_own *own);
+
+/* code.c: flame graphs of the modes of report->functions, for any time range; made to fit into `room` bytes by merging frames and
+ * moments of the timeline's, which the page says. Then the place of mode i, and the data. 0 or a negative errno. */
+struct infp_html_code {
+        struct infp_html_code_mode {
+                struct infp_str packed, facts; /* empty: of this mode there is no picture */
+                double from_ms;                /* of the graph's begin, since the grid's */
+                double step_s, least_percent;
+                uint32_t merged; /* frames */
+        } modes[INFP_REPORT_FUNCTIONS_MODES];
+        unsigned n;
+};
+int infp_html_code_make(struct infp_html_code *ret, struct infp_timeline *timeline, size_t room, struct infp_err *err);
+bool infp_html_code_has(const struct infp_html_code *code); /* any picture */
+void infp_html_code_place(struct infp_str *out, const struct infp_html_code *code, unsigned i);
+void infp_html_code_scripts(struct infp_str *out, const struct infp_html_code *code);
+void infp_html_code_done(struct infp_html_code *code);
 
 /* What limited the run, and the figures that are asked first: all of the page that needs no script. */
 void infp_html_summary(struct infp_str *out, const struct infp_report *report);
@@ -23,7 +41,7 @@ void infp_html_summary(struct infp_str *out, const struct infp_report *report);
 void infp_html_labels(struct infp_str *out, const struct infp_report *report);
 
 /* Functions that the time went to, a mode after the other, and spans of programs by name; where the run has any. -ENOMEM. */
-int infp_html_functions(struct infp_str *out, const struct infp_report *report);
+int infp_html_functions(struct infp_str *out, const struct infp_report *report, const struct infp_html_code *code);
 void infp_html_program_spans(struct infp_str *out, const struct infp_report *report);
 
 /* The data, at most about `room` bytes: then buckets are joined and metrics that are in no panel left out, and it says so. Coarsens

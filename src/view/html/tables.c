@@ -116,7 +116,7 @@ static void put_folded(struct infp_str *out, const struct infp_flame *flame)
         infp_str_puts(out, "</p>");
 }
 
-int infp_html_functions(struct infp_str *out, const struct infp_report *report)
+int infp_html_functions(struct infp_str *out, const struct infp_report *report, const struct infp_html_code *code)
 {
         if (!report->functions.n)
                 return 0;
@@ -130,9 +130,12 @@ int infp_html_functions(struct infp_str *out, const struct infp_report *report)
                 infp_report_functions_title(&title, "Functions", flame->mode, report->functions.part);
                 infp_html_text(out, title.data ? title.data : "");
                 infp_str_puts(out, "</h3>");
+                infp_html_code_place(out, code, i);
+                infp_str_puts(out, "<div class=\"plain\">"); /* the script hides it where it shows the graph */
                 put_folded(out, flame);
                 INFP_TRY(put_functions(out, flame, false));
                 INFP_TRY(put_functions(out, flame, true));
+                infp_str_puts(out, "</div>");
                 put_notes(out, report, flame);
                 infp_str_puts(out, "</div>\n");
         }

@@ -255,7 +255,6 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
         put_processes(json, &report->processes);
         infp_report_json_containers(json, report);
         infp_report_json_limits(json, report);
-        infp_report_json_functions(json, report);
         infp_report_json_gil(json, report);
         infp_report_json_gpus(json, report);
         infp_report_json_energy(json, report);
@@ -280,6 +279,7 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report)
         infp_json_begin(&json, &out->text, 2);
         infp_json_object(&json);
         infp_report_json_members(&json, report);
+        infp_report_json_functions(&json, report);
         infp_json_object_end(&json);
         infp_str_putc(&out->text, '\n');
 }
