@@ -50,6 +50,8 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "Audits"):
             self.call(f"{domain}.enable")
+        # Else the page has the focus only after its first input, and what a test focused gets its event in the midst of another step.
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def close(self):
         try:
