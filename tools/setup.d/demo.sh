@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Part "demo": a prebuilt llama.cpp server and a small real model: 272 MB, with the server for CPUs that have AMX 306 MB. They are
-# fetched once and kept in .deps.
+# Part "demo": a prebuilt llama.cpp server and a small real model: 272 MB, with the server for CPUs that have AMX 306 MB; and numpy. They
+# are fetched once and kept in .deps.
 
 llama_dir=$deps/llama
 llama_server=$llama_dir/llama-server # links to the one that works on this CPU
@@ -107,7 +107,18 @@ install_demo() {
         choose_server
 }
 
+numpy_is_ready() { [[ -x $venv/bin/python ]] && "$venv/bin/python" -c 'import numpy' 2>/dev/null; }
+
+# The version is that of the tests.
+install_numpy() {
+        make_venv || return 1
+        quiet pip-numpy "$venv/bin/pip" install --disable-pip-version-check --no-input "$(grep '^numpy==' "$here/requirements-check.txt")"
+        item_paths=("$venv"/lib/python3*/site-packages/numpy)
+}
+
 setup_demo() {
+        install_item "numpy" "the demo's Python inference loop" numpy_is_ready install_numpy ||
+                say "    the demo leaves its Python inference loop out." >&2
         install_item "llama.cpp server and Gemma 3 270M (Q4_K_M)" \
                 "the demo's real load; 272 to 306 MB to fetch, once. The model is used under the Gemma Terms of Use" \
                 demo_is_ready install_demo || die "the demo has no server that works here, or not its model."
