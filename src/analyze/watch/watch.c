@@ -64,20 +64,72 @@ static int take_source(struct infp_watch *watch, const struct watch_batch *b, ui
 
 // clang-format off
 static const struct table tables[WATCH_TABLES] = {
-        [WATCH_T_PROCESS] = { "process", { { "id", INFP_ID64 }, { "pId", INFP_I64 }, { "pName", INFP_STR } }, watch_take_process, false },
-        [WATCH_T_THREADS] = { "threads", { { "id", INFP_ID64 }, { "process", INFP_ID64 }, { "tid", INFP_I64 }, { "tName", INFP_STR } }, watch_take_thread, false },
-        [WATCH_T_FRAMES] = { "frames", { { "id", INFP_ID64 }, { "fKind", INFP_STR }, { "fObject", INFP_STR }, { "fBuildId", INFP_STR }, { "fAddress", INFP_U64 } }, watch_take_frame, false },
-        [WATCH_T_SYMBOLS] = { "symbols", { { "frame", INFP_ID64 }, { "sLevel", INFP_I64 }, { "sName", INFP_STR }, { "sFile", INFP_STR }, { "sLine", INFP_I64 }, { "sFunctionLine", INFP_I64 }, { "sFrom", INFP_STR } }, watch_take_symbol, false },
-        [WATCH_T_STACKS] = { "stacks", { { "id", INFP_ID64 }, { "parent", INFP_ID64 }, { "frame", INFP_ID64 } }, watch_take_stack, false },
-        [WATCH_T_SAMPLES] = { "stack_samples", { { "process", INFP_ID64 }, { "tid", INFP_I64 }, { "thread", INFP_ID64 }, { "stack", INFP_ID64 }, { "weight", INFP_F64 }, { "samples", INFP_I64 }, { "state", INFP_STR }, { "mode", INFP_STR }, { "gil", INFP_STR } }, watch_take_sample, true },
-        [WATCH_T_SAMPLER] = { "sampler", { { "mode", INFP_STR }, { "rate_hz", INFP_F64 }, { "wanted", INFP_I64 }, { "taken", INFP_I64 }, { "lost", INFP_I64 } }, take_sampler, false },
-        [WATCH_T_SOURCES] = { "sources", { { "collector", INFP_STR }, { "instance", INFP_STR }, { "state", INFP_STR }, { "reason", INFP_STR }, { "fix", INFP_STR } }, take_source, false },
-        [WATCH_T_CPU] = { "cpu", { { "vCpuTimeUserMode", INFP_I64 }, { "vCpuTimeKernelMode", INFP_I64 }, { "vCpuNice", INFP_I64 }, { "vCpuTimeIntSrvc", INFP_I64 }, { "vCpuTimeSoftIntSrvc", INFP_I64 }, { "vCpuIdleTime", INFP_I64 }, { "vCpuTimeIOWait", INFP_I64 }, { "vCpuSteal", INFP_I64 } }, watch_take_cpu, true },
-        [WATCH_T_MEM] = { "mem", { { "vMemoryTotal", INFP_I64 }, { "vMemoryFree", INFP_I64 } }, watch_take_mem, true },
-        [WATCH_T_TREE] = { "tree", { { "tree_cpu_ns", INFP_I64 }, { "tree_rss_bytes", INFP_I64 }, { "tree_processes", INFP_I64 }, { "tree_threads", INFP_I64 } }, watch_take_tree, true },
-        [WATCH_T_ENGINES] = { "engines", { { "id", INFP_ID64 }, { "make", INFP_STR }, { "model", INFP_STR } }, watch_take_engine, false },
-        [WATCH_T_VLLM] = { "vllm", { { "engine", INFP_ID64 }, { "system_requests_running", INFP_F64 }, { "system_requests_waiting", INFP_F64 }, { "cache_kv_usage_percent", INFP_F64 }, { "tokens_prompt_total", INFP_F64 }, { "tokens_generation_total", INFP_F64 }, { "tokens_generation_live_total", INFP_F64 } }, watch_take_vllm, true },
-        [WATCH_T_NVIDIA] = { "nvidia", { { "gGpuIndex", INFP_I64 }, { "gUtilizationGpu", INFP_I64 }, { "gMemoryUsedBytes", INFP_I64 }, { "gMemoryTotalBytes", INFP_I64 } }, watch_take_nvidia, true },
+        [WATCH_T_PROCESS] = { "process", {
+                [W_PROCESS_ID] = { "id", INFP_ID64 }, [W_PROCESS_PID] = { "pId", INFP_I64 },
+                [W_PROCESS_NAME] = { "pName", INFP_STR } },
+                watch_take_process, false },
+        [WATCH_T_THREADS] = { "threads", {
+                [W_THREAD_ID] = { "id", INFP_ID64 }, [W_THREAD_PROCESS] = { "process", INFP_ID64 },
+                [W_THREAD_TID] = { "tid", INFP_I64 }, [W_THREAD_NAME] = { "tName", INFP_STR } },
+                watch_take_thread, false },
+        [WATCH_T_FRAMES] = { "frames", {
+                [W_FRAME_ID] = { "id", INFP_ID64 }, [W_FRAME_KIND] = { "fKind", INFP_STR },
+                [W_FRAME_OBJECT] = { "fObject", INFP_STR }, [W_FRAME_BUILD_ID] = { "fBuildId", INFP_STR },
+                [W_FRAME_ADDRESS] = { "fAddress", INFP_U64 } },
+                watch_take_frame, false },
+        [WATCH_T_SYMBOLS] = { "symbols", {
+                [W_SYMBOL_FRAME] = { "frame", INFP_ID64 }, [W_SYMBOL_LEVEL] = { "sLevel", INFP_I64 },
+                [W_SYMBOL_NAME] = { "sName", INFP_STR }, [W_SYMBOL_FILE] = { "sFile", INFP_STR },
+                [W_SYMBOL_LINE] = { "sLine", INFP_I64 }, [W_SYMBOL_FUNCTION_LINE] = { "sFunctionLine", INFP_I64 },
+                [W_SYMBOL_FROM] = { "sFrom", INFP_STR } },
+                watch_take_symbol, false },
+        [WATCH_T_STACKS] = { "stacks", {
+                [W_STACK_ID] = { "id", INFP_ID64 }, [W_STACK_PARENT] = { "parent", INFP_ID64 },
+                [W_STACK_FRAME] = { "frame", INFP_ID64 } },
+                watch_take_stack, false },
+        [WATCH_T_SAMPLES] = { "stack_samples", {
+                [W_SAMPLE_PROCESS] = { "process", INFP_ID64 }, [W_SAMPLE_TID] = { "tid", INFP_I64 },
+                [W_SAMPLE_THREAD] = { "thread", INFP_ID64 }, [W_SAMPLE_STACK] = { "stack", INFP_ID64 },
+                [W_SAMPLE_WEIGHT] = { "weight", INFP_F64 }, [W_SAMPLE_SAMPLES] = { "samples", INFP_I64 },
+                [W_SAMPLE_STATE] = { "state", INFP_STR }, [W_SAMPLE_MODE] = { "mode", INFP_STR },
+                [W_SAMPLE_GIL] = { "gil", INFP_STR } },
+                watch_take_sample, true },
+        [WATCH_T_SAMPLER] = { "sampler", {
+                [W_SAMPLER_MODE] = { "mode", INFP_STR }, [W_SAMPLER_RATE] = { "rate_hz", INFP_F64 },
+                [W_SAMPLER_WANTED] = { "wanted", INFP_I64 }, [W_SAMPLER_TAKEN] = { "taken", INFP_I64 },
+                [W_SAMPLER_LOST] = { "lost", INFP_I64 } },
+                take_sampler, false },
+        [WATCH_T_SOURCES] = { "sources", {
+                [W_SOURCE_COLLECTOR] = { "collector", INFP_STR }, [W_SOURCE_INSTANCE] = { "instance", INFP_STR },
+                [W_SOURCE_STATE] = { "state", INFP_STR }, [W_SOURCE_REASON] = { "reason", INFP_STR },
+                [W_SOURCE_FIX] = { "fix", INFP_STR } },
+                take_source, false },
+        [WATCH_T_CPU] = { "cpu", {
+                { "vCpuTimeUserMode", INFP_I64 }, { "vCpuTimeKernelMode", INFP_I64 }, { "vCpuNice", INFP_I64 },
+                { "vCpuTimeIntSrvc", INFP_I64 }, { "vCpuTimeSoftIntSrvc", INFP_I64 }, { "vCpuIdleTime", INFP_I64 },
+                { "vCpuTimeIOWait", INFP_I64 }, { "vCpuSteal", INFP_I64 } },
+                watch_take_cpu, true },
+        [WATCH_T_MEM] = { "mem", {
+                { "vMemoryTotal", INFP_I64 }, { "vMemoryFree", INFP_I64 } },
+                watch_take_mem, true },
+        [WATCH_T_TREE] = { "tree", {
+                { "tree_cpu_ns", INFP_I64 }, { "tree_rss_bytes", INFP_I64 }, { "tree_processes", INFP_I64 },
+                { "tree_threads", INFP_I64 } },
+                watch_take_tree, true },
+        [WATCH_T_ENGINES] = { "engines", {
+                [W_ENGINE_ID] = { "id", INFP_ID64 }, [W_ENGINE_MAKE] = { "make", INFP_STR },
+                [W_ENGINE_MODEL] = { "model", INFP_STR } },
+                watch_take_engine, false },
+        [WATCH_T_VLLM] = { "vllm", {
+                { "engine", INFP_ID64 }, { "system_requests_running", INFP_F64 },
+                { "system_requests_waiting", INFP_F64 }, { "cache_kv_usage_percent", INFP_F64 },
+                { "tokens_prompt_total", INFP_F64 }, { "tokens_generation_total", INFP_F64 },
+                { "tokens_generation_live_total", INFP_F64 } },
+                watch_take_vllm, true },
+        [WATCH_T_NVIDIA] = { "nvidia", {
+                { "gGpuIndex", INFP_I64 }, { "gUtilizationGpu", INFP_I64 }, { "gMemoryUsedBytes", INFP_I64 },
+                { "gMemoryTotalBytes", INFP_I64 } },
+                watch_take_nvidia, true },
 };
 // clang-format on
 
