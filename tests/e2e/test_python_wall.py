@@ -74,7 +74,7 @@ def python_stacks(recorded, mode):
         stack, node = [], row["stack"]
         while node is not None:
             if nodes[node]["frame"] in python:
-                stack.append(named[nodes[node]["frame"]])
+                stack.append(named.get(nodes[node]["frame"], ("", 0, "")))  # code that was gone before it was named has no name
             node = nodes[node]["parent"]
         found[row["tid"]][tuple(stack)] += row["weight"]
     return found
@@ -229,6 +229,59 @@ def test_a_program_without_python(infprof, record):
     assert {row["gil"] for row in done.run.table("stack_samples")} == {None}
     assert json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["gil"]["threads"] == []
     assert "`infprof record --gil` samples it" in run([infprof, "report", "gil", "-r", done.run.path]).stdout
+
+
+FORK = '''\
+import os, sys, threading, time
+
+def parked():
+    time.sleep(2)
+
+def burning():
+    end, x = time.monotonic() + 2, 0
+    while time.monotonic() < end:
+        x = (x * 5 + 1) & 0xffff
+
+def threaded():
+    thread = threading.Thread(target=parked)
+    thread.start()
+    thread.join()
+
+children = []
+for work in (parked, burning, threaded):
+    children.append(os.fork())
+    if not children[-1]:
+        work()
+        os._exit(0)
+for child in children:
+    os.waitpid(child, 0)
+'''
+
+
+@pytest.mark.parametrize("before", [[], ["unshare", "--pid", "--fork", "--mount-proc"]], ids=["", "namespace"])
+@pytest.mark.parametrize("name", SOME)
+def test_children_of_a_fork(record, tmp_path, name, before):
+    """Each has its own threads, under numbers of its own; in a pid namespace Python knows others than we do."""
+    if before and os.geteuid() != 0:
+        pytest.skip("needs root")
+    program = tmp_path / "fork.py"
+    program.write_text(FORK)
+    words, environment = PYTHONS[name]
+    done = record("--wall=50", "--no-snapshots", command=[*before, *words, program], env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    gil = collections.defaultdict(collections.Counter)
+    for row in done.run.table("stack_samples"):
+        gil[row["tid"]][row["gil"]] += row["weight"]
+    n_found = collections.Counter()
+    for tid, stacks in python_stacks(done.run, "wall").items():
+        total, seconds = sum(stacks.values()), collections.Counter()
+        for stack, weight in stacks.items():
+            for function in {frame[2] for frame in stack} & {"parked", "burning", "join"}:
+                seconds[function] += weight
+        for function in [function for function, weight in seconds.items() if weight > 0.6 * total > 0.6]:
+            n_found[function] += 1
+            assert gil[tid]["holds" if function == "burning" else "none"] > 0.6 * total, (function, gil[tid])
+    assert n_found == {"parked": 2, "burning": 1, "join": 1}, n_found
 
 
 def test_top(infprof, start, tmp_path):  # noqa: F811

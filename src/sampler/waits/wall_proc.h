@@ -61,6 +61,7 @@ struct infp_wall_thread {
         int32_t own_number; /* in its own pid namespace */
         uint32_t python_place;
         uint64_t python_program, python_list;
+        uint64_t python_again_ns, python_pause_ns;
         bool waits_in_gil; /* when it was read last it slept in one of the GIL's condition variables */
 };
 

@@ -7,12 +7,14 @@
 
 #include "base/mem.h"
 #include "base/procfile.h"
+#include "base/time.h"
 #include "unwind/python/checks.h"
 
 enum {
         FIRST_THREADS = 64,
         MOST_THREADS = 65536,
         TRIES = 5, /* of a thread that runs */
+        FIRST_PAUSE_MS = 10,
 };
 
 struct infp_wall_python {
@@ -125,17 +127,31 @@ static bool is_linked(const struct infp_wall_python *python, const struct infp_p
                at == thread->state && infp_python_thread_is_there(layout, memory, thread);
 }
 
+/* A child has its parent's numbers until it first runs, so that a thread which was not found is looked for again. */
+static void look_up(const struct infp_wall_python *python, int proc_fd, const struct infp_python_memory *memory,
+                    struct infp_wall_thread *thread)
+{
+        const bool is_of_list = thread->python_program == python->program && thread->python_list == python->list;
+        const uint64_t now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+
+        if (is_of_list && (thread->python_place != UINT32_MAX || now_ns < thread->python_again_ns))
+                return;
+        thread->python_program = python->program;
+        thread->python_list = python->list;
+        thread->python_place = find(python, memory, number_of(proc_fd, thread));
+        thread->python_pause_ns = !is_of_list                               ? FIRST_PAUSE_MS * INFP_NS_PER_MS
+                                  : thread->python_pause_ns < INFP_NS_PER_S ? 2 * thread->python_pause_ns
+                                                                            : thread->python_pause_ns;
+        thread->python_again_ns = now_ns + thread->python_pause_ns;
+}
+
 /* Its place in the list; UINT32_MAX: it is no thread of Python. */
 static uint32_t place_of(struct infp_wall_python *python, int proc_fd, const struct infp_python_memory *memory,
                          struct infp_wall_thread *thread)
 {
         for (;;) {
-                if (python->list &&
-                    (thread->python_program != python->program || thread->python_list != python->list)) {
-                        thread->python_program = python->program;
-                        thread->python_list = python->list;
-                        thread->python_place = find(python, memory, number_of(proc_fd, thread));
-                }
+                if (python->list)
+                        look_up(python, proc_fd, memory, thread);
                 if (python->list && thread->python_place != UINT32_MAX &&
                     is_linked(python, memory, thread->python_place))
                         return thread->python_place;
