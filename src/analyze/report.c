@@ -26,6 +26,7 @@ void infp_report_done(struct infp_report *report)
         infp_spans_done(&report->spans);
         infp_program_spans_done(&report->program_spans);
         infp_gil_done(&report->gil);
+        infp_thread_stops_done(&report->stops);
         infp_report_functions_done(&report->functions);
         free(report->from_label);
         free(report->to_label);
@@ -336,6 +337,8 @@ static int read_tables(struct infp_report *report, struct infp_run *run, enum in
         INFP_TRY(read_spans(report, run, &options, err));
         INFP_TRY(pass(report, infp_table_spans.name,
                       infp_program_spans_read(run, &options, &report->program_spans, err), err));
+        INFP_TRY(pass(report, infp_table_thread_stops.name, infp_thread_stops_read(run, &options, &report->stops, err),
+                      err));
         INFP_TRY(pass(report, "output", read_output(report, run, &catalog, err), err));
         INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);

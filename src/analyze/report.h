@@ -20,6 +20,7 @@
 #include "analyze/report_functions.h"
 #include "analyze/report_processes.h"
 #include "analyze/requests.h"
+#include "analyze/thread_stops.h"
 #include "base/err.h"
 #include "store/run.h"
 
@@ -74,6 +75,7 @@ struct infp_report {
         } output;
         struct infp_program_spans program_spans;
         struct infp_gil_report gil;
+        struct infp_thread_stops stops;
 
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */
         /* Tables that could not be read, and why. None of their rows is used. */

@@ -39,7 +39,8 @@ static bool may_sample(void)
 
 bool infp_preload_is_wanted(const struct infp_sampler_options *options)
 {
-        if (options->cpu_hz <= 0 || options->python == INFP_PYTHON_OFF || options->python == INFP_PYTHON_OUTSIDE)
+        if (options->cpu_hz <= 0 || options->is_blocking || options->python == INFP_PYTHON_OFF ||
+            options->python == INFP_PYTHON_OUTSIDE)
                 return false;
         return options->python == INFP_PYTHON_INSIDE || !infp_frames_object_size || !infp_rights_has(INFP_MAY_BPF) ||
                !infp_rights_has(INFP_MAY_SAMPLE) || !may_bpf() || !may_sample();

@@ -140,6 +140,21 @@ static int read_off_cpu(const struct infp_arguments *arguments, struct infp_samp
         return 0;
 }
 
+static int read_blocking(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
+{
+        if (!infp_argument_given(arguments, "blocking"))
+                return 0;
+        ret->is_blocking = true;
+        if (ret->cpu_hz <= 0)
+                return infp_fail(err, -EINVAL, "--blocking needs --cpu");
+        return ret->python == INFP_PYTHON_AUTO || ret->python == INFP_PYTHON_OFF
+                       ? 0
+                       : infp_fail(err, -EINVAL,
+                                   "--blocking reads Python frames while threads are stopped: --python=%s is "
+                                   "another way",
+                                   infp_python_way_name(ret->python));
+}
+
 static int read_sampler(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
 {
         const char *root = infp_argument(arguments, "root");
@@ -154,6 +169,7 @@ static int read_sampler(const struct infp_arguments *arguments, struct infp_samp
         if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
                 return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
         INFP_TRY(read_python(arguments, ret, err));
+        INFP_TRY(read_blocking(arguments, ret, err));
         return read_sizes(arguments, ret, err);
 }
 
@@ -181,6 +197,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", "[US]", "measure how long threads are off the CPU, by stack; waits below US microseconds are summed without one (default: 100, at most 1000000)", false },
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
+        { 0, "blocking", NULL, "sample --cpu by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
         { 0, "python", "WAY", "read Python frames: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
         { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },

@@ -64,21 +64,21 @@ static const struct infp_column sample_columns[] = {
         [INFP_STACK_SAMPLES_THREAD] = INFP_COLUMN(thread, ID64, LABEL, none, DERIVED, NO, "threads", 0, NULL, "The thread under the name that it had then."),
         [INFP_STACK_SAMPLES_CPU] = INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU that it ran on."),
         [INFP_STACK_SAMPLES_STACK] = INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node."),
-        [INFP_STACK_SAMPLES_WEIGHT] = INFP_COLUMN(weight, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "What the row stands for: seconds of modes cpu, wall and off-cpu, bytes of heap, else the unit that mode names."),
+        [INFP_STACK_SAMPLES_WEIGHT] = INFP_COLUMN(weight, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "What the row stands for: seconds of modes cpu, wall, off-cpu and python, bytes of heap, else the unit that mode names."),
         [INFP_STACK_SAMPLES_SAMPLES] = INFP_COLUMN(samples, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Samples in the row: 1 of our own, more of imported sums."),
         [INFP_STACK_SAMPLES_STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What the thread waited for, or did; null = it was running."),
-        [INFP_STACK_SAMPLES_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How it was taken: cpu, wall, off-cpu, heap; of an imported profile TYPE/UNIT as it says."),
+        [INFP_STACK_SAMPLES_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How it was taken: cpu, wall, off-cpu, python (Python frames alone, of threads that have a CPU), heap; of an imported profile TYPE/UNIT as it says."),
         [INFP_STACK_SAMPLES_IS_TRUNCATED] = INFP_COLUMN(is_truncated, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Outer frames are missing: the stack was deeper than what could be read."),
         [INFP_STACK_SAMPLES_GIL] = INFP_COLUMN(gil, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Mode wall: what the thread had of its Python interpreter's GIL: holds, waits, none; null = not known, or it is no thread of Python."),
 };
 
 static const struct infp_column sampler_columns[] = {
-        [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu: as in stack_samples."),
-        [INFP_SAMPLER_METHOD] = INFP_COLUMN(method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How samples are taken: perf events of a tree, of threads, of CPUs, reading /proc."),
+        [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, python: as in stack_samples."),
+        [INFP_SAMPLER_METHOD] = INFP_COLUMN(method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How samples are taken: perf events of a tree, of threads, of CPUs, reading /proc, stops."),
         [INFP_SAMPLER_RATE] = INFP_COLUMN(rate_hz, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "Samples that are asked for a second of what the mode measures."),
         [INFP_SAMPLER_WANTED] = INFP_COLUMN(wanted, I64, COUNTER, count, DERIVED, ZERO, NULL, 0, NULL, "Samples that the time measured by the kernel's own clock asks for at this rate."),
         [INFP_SAMPLER_TAKEN] = INFP_COLUMN(taken, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples that became rows of stack_samples."),
-        [INFP_SAMPLER_LOST] = INFP_COLUMN(lost, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Records that the kernel had no room for in its buffer."),
+        [INFP_SAMPLER_LOST] = INFP_COLUMN(lost, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Records that the kernel had no room for in its buffer; rounds of mode wall that came too late; of --blocking stops that took too long, and those that were left out after them."),
         [INFP_SAMPLER_THROTTLED] = INFP_COLUMN(throttled, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Times that the kernel paused the sampling, since it took too long."),
         [INFP_SAMPLER_DROPPED] = INFP_COLUMN(dropped, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples that were taken, and dropped by us for want of room."),
         [INFP_SAMPLER_TRUNCATED] = INFP_COLUMN(truncated, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose stack was larger than its copy, or deeper than the limit: outer frames are missing."),
@@ -99,6 +99,14 @@ static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_REPLACED] = INFP_COLUMN(replaced, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples of perf that were left out, since their processes sample themselves (--python=inside)."),
         [INFP_SAMPLER_HANDLER_NS] = INFP_COLUMN(handler_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU time that the samplers inside processes took there, without the kernel's delivery of signals."),
         [INFP_SAMPLER_PYTHON_ALONE] = INFP_COLUMN(python_alone, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples with Python frames alone: of threads that ran, read without a stop until they were the same twice; and of threads whose native stack cannot be read."),
+        [INFP_SAMPLER_PYTHON_REJECTED] = INFP_COLUMN(python_rejected, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Reads of Python frames that were thrown away, since the thread had moved on meanwhile (mode python, whose threads are not stopped; each sample is tried three times). Above a tenth of all reads the profile is biased: functions that make few calls are seen too often."),
+};
+
+static const struct infp_column stop_columns[] = {
+        [INFP_THREAD_STOPS_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process."),
+        [INFP_THREAD_STOPS_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread."),
+        [INFP_THREAD_STOPS_WAIT_NS] = INFP_COLUMN(wait_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "From the request until it was seen to be stopped: it ran, or waited for a CPU, for most of that."),
+        [INFP_THREAD_STOPS_STOP_NS] = INFP_COLUMN(stop_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "From then until it was let go."),
 };
 // clang-format on
 
@@ -145,6 +153,13 @@ const struct infp_table infp_table_threads = {
         .columns = thread_columns,
         .n_columns = INFP_THREADS_N - 1,
         .entity = true,
+};
+const struct infp_table infp_table_thread_stops = {
+        .name = "thread_stops",
+        .bulk = true,
+        .help = "Each stop of a thread by record --blocking.",
+        .columns = stop_columns,
+        .n_columns = INFP_THREAD_STOPS_N,
 };
 const struct infp_table infp_table_sampler = {
         .name = "sampler",

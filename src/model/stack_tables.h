@@ -12,6 +12,7 @@ extern const struct infp_table infp_table_symbols;  /* names of frames; several 
 extern const struct infp_table infp_table_stacks;   /* entity: nodes */
 extern const struct infp_table infp_table_threads;  /* entity: a thread under one of its names */
 extern const struct infp_table infp_table_stack_samples; /* facts */
+extern const struct infp_table infp_table_thread_stops;  /* facts: how long threads were stopped by record --blocking */
 extern const struct infp_table infp_table_sampler; /* facts: how well the sampling went, a row a mode and period */
 
 enum infp_mappings_cell {
@@ -89,7 +90,15 @@ enum infp_sampler_cell {
         INFP_SAMPLER_REPLACED,
         INFP_SAMPLER_HANDLER_NS,
         INFP_SAMPLER_PYTHON_ALONE,
+        INFP_SAMPLER_PYTHON_REJECTED,
         INFP_SAMPLER_N,
+};
+enum {
+        INFP_THREAD_STOPS_PROCESS,
+        INFP_THREAD_STOPS_TID,
+        INFP_THREAD_STOPS_WAIT_NS,
+        INFP_THREAD_STOPS_STOP_NS,
+        INFP_THREAD_STOPS_N,
 };
 
 /* What a thread has of its Python interpreter's GIL; as stored in stack_samples.gil. */

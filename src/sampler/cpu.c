@@ -10,7 +10,7 @@ struct cpu {
 
 static bool is_wanted(const struct infp_sampler_options *options)
 {
-        return options->cpu_hz > 0;
+        return options->cpu_hz > 0 && !options->is_blocking;
 }
 
 static void ask(const struct infp_sampler_options *options, struct infp_perf_options *ret)

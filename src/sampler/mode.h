@@ -38,8 +38,11 @@ struct infp_mode_counts {
         bool has_wanted;
         uint64_t wanted, lost, throttled, skipped_threads;
         bool has_torn;
-        uint64_t torn;       /* stacks that moved while they were read */
-        uint64_t own_cpu_ns; /* of threads of its own */
+        uint64_t torn;                         /* stacks that moved while they were read */
+        uint64_t own_cpu_ns;                   /* of threads of its own */
+        const char *python_method;             /* how it reads Python frames by itself; NULL: it does not */
+        bool has_rejected;                     /* of threads that were not stopped */
+        uint64_t python_rejected, python_torn; /* reads that the stack overtook; samples that became no row */
 };
 
 struct infp_sampler_mode {
@@ -72,3 +75,4 @@ struct infp_sampler_mode {
 extern const struct infp_sampler_mode infp_sampler_mode_cpu;
 extern const struct infp_sampler_mode infp_sampler_mode_wall;
 extern const struct infp_sampler_mode infp_sampler_mode_off_cpu;
+extern const struct infp_sampler_mode infp_sampler_mode_python, infp_sampler_mode_blocking; /* sampler/remote */

@@ -147,6 +147,8 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
                 if (i == 0) /* what all share */
                         counts.own_cpu_ns +=
                                 infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns + pythons.own_cpu_ns;
+                if (pythons.method || sampler->pythons)
+                        pythons.method = counts.python_method ? counts.python_method : pythons.method;
                 infp_sampler_put_row(sampler->emit, own->mode->mode, &stacks.modes[own->mode->mode], &counts,
                                      pythons.method ? &pythons : NULL, now_ns);
         }
@@ -169,8 +171,8 @@ enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
 static void on_sample(void *context, const struct infp_perf_sample *sample)
 {
         struct infp_sampler *sampler = context;
-        /* Without --cpu the clock is there for --wall alone. */
-        const bool is_ours = sample->is_switch || sampler->options.cpu_hz > 0;
+        /* Without --cpu by perf the clock is there for --wall alone. */
+        const bool is_ours = sample->is_switch || (sampler->options.cpu_hz > 0 && !sampler->options.is_blocking);
         struct infp_perf_sample with_python;
 
         if (sampler->pythons && infp_pythons_have_program(sampler->pythons))
@@ -298,6 +300,34 @@ static void python_known(void *context, pid_t pid, uint64_t program, const struc
                 infp_explain_gil(&sampler->explain, pid, python);
 }
 
+/* Of processes that run already, where their Python frames cannot be read in the interrupt of a sample: a profile of its own. */
+static bool wants_python_mode(const struct infp_sampler *sampler)
+{
+        return sampler->options.python == INFP_PYTHON_AUTO && sampler->options.cpu_hz > 0 &&
+               !sampler->options.is_blocking && !sampler->inside &&
+               infp_target_mode(sampler->options.env->target) == INFP_MODE_PID;
+}
+
+static void add_python_mode(struct infp_sampler *sampler)
+{
+        struct sampler_mode own = { .mode = &infp_sampler_mode_python };
+        struct infp_err err = { "" };
+
+        if (!sampler->pythons || !wants_python_mode(sampler) || sampler->n_modes == SAMPLER_MODES)
+                return;
+        own.state = calloc(1, own.mode->state_size);
+        if (own.state && own.mode->open(own.state, &sampler->context, &err) >= 0) {
+                sampler->modes[sampler->n_modes++] = own;
+                infp_pythons_tell(sampler->pythons);
+                say(sampler, "Python frames are read without stopping the threads, as a profile of their own (mode "
+                             "python) beside the native stacks: BPF is not permitted");
+                return;
+        }
+        if (own.state)
+                own.mode->close(own.state);
+        free(own.state);
+}
+
 /* Frames of threads that wait need no more than the right to read their memory; those of threads that run are best read by the program
  * in the kernel. Where processes sample themselves they are not read twice. */
 static void begin_python(struct infp_sampler *sampler)
@@ -305,7 +335,8 @@ static void begin_python(struct infp_sampler *sampler)
         const struct infp_sampler_options *own = &sampler->options;
         struct infp_pythons_options options = {
                 .has_records = sampler->perf != NULL,
-                .has_program = sampler->perf && !sampler->inside && own->python != INFP_PYTHON_INSIDE,
+                .has_program = sampler->perf && !sampler->inside && own->python != INFP_PYTHON_INSIDE &&
+                               (!own->is_blocking || own->off_cpu || own->wall_hz > 0),
                 .least_wait_ns = own->off_cpu ? own->least_wait_ns : 0,
                 .known = python_known,
                 .root_fd = own->env->root_fd,
@@ -317,7 +348,8 @@ static void begin_python(struct infp_sampler *sampler)
 
         if (sampler->inside)
                 source(sampler, "python", INFP_OK, NULL, NULL);
-        if (own->python == INFP_PYTHON_OFF || !(options.has_program || own->wall_hz > 0 || own->off_cpu))
+        if (own->python == INFP_PYTHON_OFF || !(options.has_program || own->wall_hz > 0 || own->off_cpu ||
+                                                own->is_blocking || wants_python_mode(sampler)))
                 return;
         if (sampler->perf)
                 options.samples = infp_perf_rings(sampler->perf) *
@@ -351,7 +383,9 @@ static void take_python(struct infp_sampler *sampler, bool is_waiting)
                 return;
         }
         infp_explain_program(&sampler->explain, r, &err, fix, sampler->options.python == INFP_PYTHON_OUTSIDE);
-        if (sampler->options.wall_hz > 0 || sampler->options.off_cpu) /* threads that wait are read all the same */
+        add_python_mode(sampler);
+        if (sampler->options.wall_hz > 0 || sampler->options.off_cpu || sampler->options.is_blocking ||
+            wants_python_mode(sampler)) /* threads are read all the same */
                 return;
         sampler->stacks_handler = infp_stacks_handler(sampler->stacks);
         sampler->pythons = infp_pythons_free(sampler->pythons);
@@ -385,6 +419,9 @@ static bool take_requests(struct infp_sampler *sampler)
                 r = infp_perf_launch(sampler->perf, launch_pid, &err);
         if (r < 0)
                 infp_explain_problem(&sampler->explain, "perf", r, err.text);
+        EACH_MODE(sampler, own)
+        if (own->mode->exec)
+                own->mode->exec(own->state, launch_pid);
         pthread_mutex_lock(&sampler->lock);
         sampler->launch_pid = 0;
         pthread_cond_broadcast(&sampler->done);
@@ -498,6 +535,8 @@ static void *read_events(void *context)
                           sampler->perf_fix);
         begin_python(sampler);
         open_modes(sampler);
+        if (!sampler->perf)
+                add_python_mode(sampler);
         if (infp_target_mode(sampler->options.env->target) == INFP_MODE_HOST)
                 attach_machine(sampler);
         sampler->row_ns = infp_clock_ns(CLOCK_MONOTONIC) + row_ns;
@@ -520,8 +559,8 @@ enum { RING_BYTES = 8 << 20 }; /* touched only as far as rows wait in it */
 static const uint64_t patience_ns = 5 * INFP_NS_PER_S;
 
 /* The first stands for the thread that reads: its CPU time is that one's. */
-static const struct infp_sampler_mode *const modes[] = { &infp_sampler_mode_cpu, &infp_sampler_mode_wall,
-                                                         &infp_sampler_mode_off_cpu };
+static const struct infp_sampler_mode *const modes[] = { &infp_sampler_mode_cpu, &infp_sampler_mode_blocking,
+                                                         &infp_sampler_mode_wall, &infp_sampler_mode_off_cpu };
 
 /* Which modes are asked for, and what they want of perf. 1: something; 0: nothing; -ENOMEM. */
 static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *perf, struct infp_err *err)

@@ -37,6 +37,7 @@ struct infp_sampler_options {
         uint32_t stack_bytes;        /* copied of each stack: a multiple of 8, at most INFP_SAMPLER_MAX_STACK_BYTES */
         uint32_t max_depth;          /* frames of a stack, at most INFP_SAMPLER_MAX_DEPTH; outer ones are left out */
         enum infp_python_way python; /* how Python frames are read */
+        bool is_blocking;            /* mode cpu by stops of its threads, instead of perf (sampler/remote) */
         bool is_inside;              /* a sampler is preloaded into the command (sampler/inside) */
         const char *cache_directory; /* of unwind tables; NULL: none on disk */
         int wake_fd;                 /* eventfd that is written when something lies in the rings */

@@ -33,15 +33,17 @@ void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside
         ret->counts = counts.pythons;
 }
 
-static void fill_python(const struct infp_stack_counts *stacks, const struct infp_sampler_pythons *all,
-                        struct infp_row *row)
+static void fill_python(const struct infp_stack_counts *stacks, const struct infp_mode_counts *counts,
+                        const struct infp_sampler_pythons *all, struct infp_row *row)
 {
         const struct infp_pythons_counts *pythons = &all->counts;
 
         infp_row_str(row, INFP_SAMPLER_PYTHON_METHOD, all->method);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_MERGED, (int64_t) stacks->python_merged);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNMERGED, (int64_t) stacks->python_unmerged);
-        infp_row_i64(row, INFP_SAMPLER_PYTHON_TORN, (int64_t) stacks->python_torn);
+        infp_row_i64(row, INFP_SAMPLER_PYTHON_TORN, (int64_t) (stacks->python_torn + counts->python_torn));
+        if (counts->has_rejected)
+                infp_row_i64(row, INFP_SAMPLER_PYTHON_REJECTED, (int64_t) counts->python_rejected);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_MISSED, (int64_t) stacks->python_missed);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_ALONE, (int64_t) stacks->python_alone);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNNAMED, (int64_t) pythons->unread);
@@ -78,6 +80,6 @@ void infp_sampler_put_row(struct infp_emit *emit, enum infp_stack_mode mode, con
         if (counts->has_torn)
                 infp_row_i64(row, INFP_SAMPLER_TORN, (int64_t) counts->torn);
         if (pythons)
-                fill_python(stacks, pythons, row);
+                fill_python(stacks, counts, pythons, row);
         emit->put(emit->context, row); /* no commit: cells without a value are explained by the method */
 }

@@ -301,7 +301,7 @@ static void test_damaged_walks(void **state)
                 fake->change_address = innermost + fake->layout.frame_code;
                 fake->change_to = 0x99000;
                 assert_int_equal(infp_python_walk(&fake->layout, &memory, thread, frames, MAX, &end), 8);
-                assert_int_equal(end, INFP_PYTHON_TORN);
+                assert_int_equal(end, INFP_PYTHON_MOVED);
                 free(fake);
         }
 }

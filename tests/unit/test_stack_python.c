@@ -53,7 +53,7 @@ static struct infp_stack_counts take(struct infp_stacks *stacks, const struct in
                 .tid = child,
                 .cpu = 1,
                 .period = 10000000,
-                .has_registers = true,
+                .has_registers = !python->is_alone,
                 .stack = moment.stack,
                 .stack_size = (uint32_t) moment.dump.size,
                 .is_cut = moment.dump.is_cut,
@@ -162,6 +162,7 @@ static void what_is_not_sure_stays_native(void **state)
                 { true, INFP_PYTHON_WHOLE, 1, offsetof(struct infp_stack_counts, python_unmerged) },
                 { true, INFP_PYTHON_WHOLE, -1, offsetof(struct infp_stack_counts, python_unmerged) },
                 { true, INFP_PYTHON_TORN, 0, offsetof(struct infp_stack_counts, python_torn) },
+                { true, INFP_PYTHON_MOVED, 0, offsetof(struct infp_stack_counts, python_torn) },
                 { true, INFP_PYTHON_CYCLE, 0, offsetof(struct infp_stack_counts, python_torn) },
                 { false, INFP_PYTHON_WHOLE, 0, offsetof(struct infp_stack_counts, python_missed) },
         };
@@ -182,6 +183,29 @@ static void what_is_not_sure_stays_native(void **state)
                         counts.python_merged + counts.python_unmerged + counts.python_torn + counts.python_missed, 1);
                 assert_int_equal(n_python(&between), 0);
                 assert_int_equal(got.n_symbol_rows, 0);
+                infp_stacks_free(stacks);
+        }
+}
+
+/* Read of a thread that was not stopped: they are the stack, and are not merged. */
+static void python_frames_alone_are_a_stack(void **state)
+{
+        (void) state;
+        for (int is_deep = 0; is_deep < 2; is_deep++) {
+                struct infp_stacks *stacks = open_stacks();
+                struct infp_python_moment python = moment_of(5);
+                struct infp_stack_counts counts;
+                unsigned between;
+
+                python.is_alone = true;
+                python.end = is_deep ? INFP_PYTHON_TOO_DEEP : INFP_PYTHON_WHOLE;
+                counts = take(stacks, &python);
+                assert_int_equal(
+                        counts.python_merged + counts.python_unmerged + counts.python_torn + counts.python_missed, 0);
+                assert_int_equal(counts.python_alone, 1);
+                assert_int_equal(n_python(&between), 5);
+                assert_int_equal(got.nodes.n, 5);
+                assert_int_equal(got.is_truncated, is_deep);
                 infp_stacks_free(stacks);
         }
 }
@@ -209,6 +233,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(python_frames_take_the_places_of_the_loop),
                 cmocka_unit_test(what_is_not_sure_stays_native),
+                cmocka_unit_test(python_frames_alone_are_a_stack),
                 cmocka_unit_test(a_walk_that_was_too_deep_is_truncated),
         };
 

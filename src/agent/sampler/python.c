@@ -248,7 +248,7 @@ uint32_t infp_agent_python_frames(struct infp_agent_python *python, struct infp_
         n = infp_python_walk(&layout, &memory, state, python->frames, INFP_WIRE_FRAMES, &end);
         if (end != INFP_PYTHON_WHOLE)
                 *flags |= INFP_WIRE_PYTHON_INCOMPLETE;
-        if (end == INFP_PYTHON_TORN || end == INFP_PYTHON_CYCLE)
+        if (end != INFP_PYTHON_WHOLE && end != INFP_PYTHON_TOO_DEEP)
                 return 0;
         name_all(python, &memory, thread, n, ret);
         return n;

@@ -30,7 +30,7 @@ enum infp_flame_by {
 struct infp_flame_options {
         uint64_t t0, t1; /* t1 0: no end */
         const char *
-                mode; /* NULL: cpu when there are such samples, else the only one; several and none is cpu: -EINVAL that names them */
+                mode; /* NULL: cpu when there are such samples (python with part PYTHON), else python, else the only one; several and none of these: -EINVAL that names them */
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
         enum infp_flame_by by;
         enum infp_profile_part part;

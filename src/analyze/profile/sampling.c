@@ -8,7 +8,7 @@
 #include "base/mem.h"
 
 enum { MODE, METHOD, PYTHON_METHOD, RATE, SKIPPED, OWN_CPU, COUNTERS };
-enum { N_COUNTERS = 14 };
+enum { N_COUNTERS = 15 };
 static const char *const columns[] = {
         [MODE] = "mode",
         [METHOD] = "method",
@@ -30,6 +30,7 @@ static const char *const columns[] = {
         "python_torn",
         "python_missed",
         "python_unknown",
+        "python_rejected",
         NULL,
 };
 enum { N_COLUMNS = COUNTERS + N_COUNTERS };
@@ -45,7 +46,7 @@ static double *counter_of(struct infp_sampling_mode *m, unsigned i)
                                                &m->throttled,     &m->dropped,         &m->truncated,
                                                &m->incomplete,    &m->frames,          &m->guessed_frames,
                                                &m->python_merged, &m->python_unmerged, &m->python_torn,
-                                               &m->python_missed, &m->python_unknown };
+                                               &m->python_missed, &m->python_unknown,  &m->python_rejected };
 
         return counters[i];
 }

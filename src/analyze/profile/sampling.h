@@ -14,6 +14,7 @@ struct infp_sampling_mode {
         double rate_hz;             /* the last; NAN if unknown, as all below */
         double wanted, taken, lost, throttled, dropped, truncated, incomplete, frames, guessed_frames;
         double python_merged, python_unmerged, python_torn, python_missed, python_unknown;
+        double python_rejected; /* reads of threads that were not stopped; NAN: none were read so */
         double skipped_threads; /* most at one time */
         double own_cpu_s;
 };

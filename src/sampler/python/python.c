@@ -377,6 +377,18 @@ const struct infp_python_moment *infp_pythons_read(struct infp_pythons *pythons,
         return &pythons->moment;
 }
 
+void infp_pythons_tell(struct infp_pythons *pythons)
+{
+        for (size_t i = 0; i < pythons->by_pid.cap; i++) {
+                const struct infp_map_slot slot = pythons->by_pid.slots[i];
+                const struct process *process = (const struct process *) (uintptr_t) slot.value;
+
+                if (slot.key && process->interpreter && pythons->options.known)
+                        pythons->options.known(pythons->options.context, process->pid, process->id,
+                                               &process->interpreter->python);
+        }
+}
+
 void infp_pythons_meet(struct infp_pythons *pythons, pid_t pid, uint64_t now_ns)
 {
         struct process *process = find(pythons, pid);

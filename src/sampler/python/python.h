@@ -51,6 +51,9 @@ struct infp_python_read {
 const struct infp_python_moment *infp_pythons_read(struct infp_pythons *pythons, pid_t pid,
                                                    const struct infp_python_read *read);
 
+/* Says again which are known: somebody has come who was not told. */
+void infp_pythons_tell(struct infp_pythons *pythons);
+
 /* Whether frames are read in the interrupts of samples. */
 bool infp_pythons_have_program(const struct infp_pythons *pythons);
 /* The descriptor of the program, which perf's events are to run from now on; -EAGAIN: it is being loaded still, unless is_waiting; or why

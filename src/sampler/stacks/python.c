@@ -43,7 +43,7 @@ static void put_alone(struct infp_stacks *stacks, struct infp_unwound *unwound, 
 {
         uint32_t n = 0;
 
-        if (python->end == INFP_PYTHON_TORN || python->end == INFP_PYTHON_CYCLE) {
+        if (python->end != INFP_PYTHON_WHOLE && python->end != INFP_PYTHON_TOO_DEEP) {
                 counts->python_torn++;
                 return;
         }
@@ -62,7 +62,8 @@ void infp_stack_merge(struct infp_stacks *stacks, struct infp_unwound *unwound, 
 {
         const uint32_t n_native = list_native(stacks, unwound), most = stacks->max_depth;
         const bool is_cut = unwound->result.end != INFP_UNWIND_COMPLETE,
-                   is_whole = python->has_frames && python->end != INFP_PYTHON_TORN && python->end != INFP_PYTHON_CYCLE;
+                   is_whole = python->has_frames &&
+                              (python->end == INFP_PYTHON_WHOLE || python->end == INFP_PYTHON_TOO_DEEP);
         uint32_t n;
 
         if (!n_native) {

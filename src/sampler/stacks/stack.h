@@ -19,7 +19,7 @@
 #include "unwind/walk.h"
 
 /* What a sample is of; its name is stack_samples.mode. Counts are kept apart. */
-enum infp_stack_mode { INFP_STACK_CPU, INFP_STACK_WALL, INFP_STACK_OFF_CPU, INFP_STACK_MODES };
+enum infp_stack_mode { INFP_STACK_CPU, INFP_STACK_WALL, INFP_STACK_OFF_CPU, INFP_STACK_PYTHON, INFP_STACK_MODES };
 const char *infp_stack_mode_name(enum infp_stack_mode mode);
 
 struct infp_stacks_options {

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -24,7 +25,7 @@ struct work {
         bool is_stuck; /* the thread before `next` was not let go: only the end of this thread does */
 };
 
-enum { TRACER_STACK = 256 << 10, SLICE_NS = 100000 };
+enum { TRACER_STACK = 256 << 10, SLICE_NS = 100000, FIRST_NAP_NS = 10000, MOST_NAP_NS = 200000 };
 
 #ifdef __x86_64__
 static const struct {
@@ -67,15 +68,25 @@ static enum infp_stop_result read_registers(struct infp_stopped *stopped)
 }
 #endif
 
-/* Waits for its next stop: the kernel sends SIGCHLD, which all threads block, at each. 0: a status was taken. */
-static int wait_for(pid_t tid, uint64_t deadline_ns, int *ret_status)
+/* As long as it took until now, a quarter more: at once where it runs on another CPU, and rarely where it has none. */
+static void nap(uint64_t begin_ns, uint64_t now_ns)
 {
+        const uint64_t wanted = FIRST_NAP_NS + (now_ns - begin_ns) / 4;
+        const struct timespec pause = infp_timespec(wanted < MOST_NAP_NS ? wanted : MOST_NAP_NS);
+
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+/* Waits for its next stop: the kernel sends SIGCHLD, which all threads block, at each. 0: a status was taken. */
+static int wait_for(pid_t tid, uint64_t deadline_ns, bool polls, int *ret_status)
+{
+        const uint64_t begin_ns = infp_clock_ns(CLOCK_MONOTONIC);
         sigset_t child;
 
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);
         for (;;) {
-                const pid_t got = waitpid(tid, ret_status, __WALL | WNOHANG);
+                const pid_t got = waitpid(tid, ret_status, __WALL | WNOHANG | __WNOTHREAD);
                 const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
                 struct timespec left;
 
@@ -85,6 +96,10 @@ static int wait_for(pid_t tid, uint64_t deadline_ns, int *ret_status)
                         return -errno;
                 if (now >= deadline_ns)
                         return -ETIMEDOUT;
+                if (polls) {
+                        nap(begin_ns, now);
+                        continue;
+                }
                 left = (struct timespec){ .tv_sec = (time_t) ((deadline_ns - now) / INFP_NS_PER_S),
                                           .tv_nsec = (long) ((deadline_ns - now) % INFP_NS_PER_S) };
                 sigtimedwait(&child, NULL, &left);
@@ -107,11 +122,11 @@ static int ask(pid_t tid)
 }
 
 /* Waits until it is stopped. False: it is not traced any more, or (*ret_error) only the end of this thread lets it go. */
-static bool await_stop(pid_t tid, uint64_t deadline_ns, int *ret_signal, int *ret_error)
+static bool await_stop(pid_t tid, uint64_t deadline_ns, bool polls, int *ret_signal, int *ret_error)
 {
         int status;
 
-        *ret_error = -wait_for(tid, deadline_ns, &status);
+        *ret_error = -wait_for(tid, deadline_ns, polls, &status);
         if (*ret_error || !WIFSTOPPED(status))
                 return false;
         *ret_signal = signal_of(status);
@@ -134,7 +149,7 @@ static bool stop(const struct infp_stop_each *each, unsigned index, struct infp_
         do
                 is_stopped =
                         await_stop(stopped->tid, infp_clock_ns(CLOCK_MONOTONIC) + each->patience_ms * INFP_NS_PER_MS,
-                                   ret_signal, &stopped->error);
+                                   each->is_sigchld_shared, ret_signal, &stopped->error);
         while (stopped->error == ETIMEDOUT && each->may_wait(each->context, index));
         if (is_stopped)
                 return true;
@@ -174,6 +189,7 @@ static void *trace(void *context)
         const struct infp_stop_each *each = work->each;
 
         ask_for_short_slices();
+        prctl(PR_SET_TIMERSLACK, 1UL);
         while (work->next < each->n && !work->is_stuck) {
                 const unsigned index = work->next++;
                 struct infp_stopped stopped = { .pid = each->pid, .tid = each->tids[index] };
@@ -196,12 +212,18 @@ static void *trace(void *context)
 }
 
 /* Runs work, which must end, in a thread that may trace. */
-static int run_tracer(void *(*run)(void *), void *context)
+static int run_tracer(void *(*run)(void *), void *context, bool is_sigchld_shared)
 {
         sigset_t child, before;
         pthread_t thread;
         int r;
 
+        if (is_sigchld_shared) { /* its owner has seen to it that it is blocked, and not ignored */
+                r = infp_thread_start(&thread, "infprof-stop", TRACER_STACK, run, context);
+                if (r == 0)
+                        pthread_join(thread, NULL);
+                return r;
+        }
         signal(SIGCHLD, SIG_DFL); /* ignored, it would not be sent */
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);
@@ -222,7 +244,7 @@ int infp_stop_each(const struct infp_stop_each *each)
 
         while (work.next < each->n && r == 0) {
                 work.is_stuck = false;
-                r = run_tracer(trace, &work);
+                r = run_tracer(trace, &work, each->is_sigchld_shared);
         }
         return r;
 }
@@ -261,7 +283,7 @@ static void *trace_all(void *context)
 
                 if (!one->is_traced)
                         continue;
-                one->is_traced = await_stop(asked->tids[i], deadline, &one->signal, &error);
+                one->is_traced = await_stop(asked->tids[i], deadline, false, &one->signal, &error);
                 n_running += error == ETIMEDOUT;
         }
         asked->run(asked->context, n_running);
@@ -275,7 +297,7 @@ static void *trace_all(void *context)
 int infp_stop_all(struct infp_stop_all *asked)
 {
         struct all all = { asked, calloc(asked->n ? asked->n : 1, sizeof(struct one)) };
-        int r = all.ones ? run_tracer(trace_all, &all) : -ENOMEM;
+        int r = all.ones ? run_tracer(trace_all, &all, false) : -ENOMEM;
 
         free(all.ones);
         return r;

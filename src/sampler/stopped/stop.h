@@ -40,6 +40,7 @@ struct infp_stop_each {
         unsigned n;
         pid_t pid;
         unsigned patience_ms;
+        bool is_sigchld_shared; /* others of this process wait for SIGCHLD: it is left to them, and the stop is polled for */
         bool (*may_wait)(void *context, unsigned index);
         void (*run)(void *context, unsigned index, const struct infp_stopped *stopped);
         void (*done)(void *context, unsigned index, const struct infp_stopped *stopped);

@@ -32,7 +32,7 @@ static bool is_wanted(const struct infp_sampler_options *options)
 /* The stacks of threads that run, where the mode cpu does not ask for them. */
 static void ask(const struct infp_sampler_options *options, struct infp_perf_options *ret)
 {
-        if (!(options->cpu_hz > 0))
+        if (!(options->cpu_hz > 0) || options->is_blocking)
                 ret->hz = INFP_SAMPLER_DEFAULT_HZ;
 }
 

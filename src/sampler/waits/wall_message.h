@@ -9,9 +9,10 @@
 
 enum infp_wall_message_kind {
         INFP_WALL_MESSAGE_MOMENT, /* a thread has run since its last one, or is new: `moment` and the stack hold until the next */
-        INFP_WALL_MESSAGE_GIL,   /* what a thread that runs has of the GIL is another than its moment said: `gil` */
-        INFP_WALL_MESSAGE_GONE,  /* a thread is no more */
-        INFP_WALL_MESSAGE_ROUND, /* all threads have been read: what was told before holds for one more period */
+        INFP_WALL_MESSAGE_GIL,    /* what a thread that runs has of the GIL is another than its moment said: `gil` */
+        INFP_WALL_MESSAGE_REMOTE, /* of another reader (sampler/remote) */
+        INFP_WALL_MESSAGE_GONE,   /* a thread is no more */
+        INFP_WALL_MESSAGE_ROUND,  /* all threads have been read: what was told before holds for one more period */
 };
 
 struct infp_wall_message {
@@ -20,7 +21,8 @@ struct infp_wall_message {
         bool is_whole; /* the copy is as large as was asked for: the stack may go on above it */
         int32_t pid, tid;
         uint32_t n_threads;             /* of a round */
-        uint64_t period_ns;             /* of a round */
+        uint64_t period_ns;             /* of a round; of another reader's sample the CPU time that it stands for */
+        uint64_t waited_ns, stopped_ns; /* of a thread that was stopped, as in struct infp_stopped */
         struct infp_wall_moment moment; /* of a round its t_ns alone */
         uint64_t program;               /* of its process, which runs Python; 0: none that is known */
         enum infp_gil gil;
@@ -33,6 +35,19 @@ struct infp_wall_message {
 static inline struct infp_frames_one *infp_wall_message_frames(const struct infp_wall_message *message)
 {
         return (struct infp_frames_one *) (void *) (message->stack + message->stack_size);
+}
+
+/* After the stack, whose size is final by then. */
+static inline void infp_wall_message_put_python(struct infp_wall_message *message,
+                                                const struct infp_wall_python_found *found)
+{
+        message->program = found->program;
+        message->gil = found->gil;
+        message->has_python = found->has_frames;
+        message->is_python_alone = found->is_alone;
+        message->n_python = found->n;
+        message->python_end = found->end;
+        memcpy(infp_wall_message_frames(message), found->frames, found->n * sizeof(found->frames[0]));
 }
 
 /* The moment of a thread whose stack was read, or its Python frames, as those of perf; borrows the message, and pythons (NULL: there are

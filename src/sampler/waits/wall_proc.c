@@ -297,6 +297,23 @@ static char read_letter(struct infp_wall_keeper *keeper, int proc_fd, struct inf
         return n > 0 ? infp_wall_parse_letter(text, (size_t) n) : 0;
 }
 
+int infp_wall_thread_time(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
+                          uint64_t *ret_ns, char *ret_letter)
+{
+        char text[INFP_WALL_SCHED_TEXT];
+        const ssize_t n = read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_SCHEDSTAT, text, INFP_WALL_SCHED_TEXT);
+        struct infp_span line = { text, n > 0 ? (size_t) n : 0 };
+
+        *ret_letter = 0;
+        if (n < 0)
+                return (int) n;
+        if (infp_span_u64(infp_span_word(&line), ret_ns) < 0)
+                return -EBADMSG;
+        if (*ret_ns != thread->seen_ns || thread->owed_ns) /* it has run */
+                *ret_letter = read_letter(keeper, proc_fd, thread);
+        return 0;
+}
+
 static void read_wchan(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
                        struct infp_wall_moment *moment)
 {

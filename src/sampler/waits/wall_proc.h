@@ -54,6 +54,9 @@ struct infp_wall_thread {
         bool was_blocked;
         uint8_t n_whole;      /* times that it was read whole; stops at a few */
         uint32_t stack_bytes; /* to copy next time */
+        /* Of another reader: CPU time that its samples stand for; that it has seen; and that asks for a sample. */
+        bool is_met;
+        uint64_t cpu_ns, seen_ns, owed_ns;
         uint8_t sched_size, check_size;
         char sched[INFP_WALL_SCHED_TEXT];
         char check[INFP_WALL_CALL_TEXT];
@@ -94,6 +97,10 @@ enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int 
                                            struct infp_wall_thread *thread, struct infp_wall_moment *ret,
                                            uint8_t *stack, uint32_t cap, uint32_t *ret_size,
                                            const struct infp_wall_also *also, struct infp_wall_refused *refused);
+
+/* CPU time that it has used, as of the kernel's last tick at least, and its state (0: not told). 0 or a negative errno. */
+int infp_wall_thread_time(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
+                          uint64_t *ret_ns, char *ret_letter);
 
 /* The pages from an address on that can be read, up to cap bytes: how many bytes, or a negative errno. */
 ssize_t infp_wall_read_stack(int32_t tid, uint64_t from, uint8_t *stack, uint32_t cap);

@@ -247,6 +247,7 @@ static void walk_running(struct infp_wall_python *python, const struct infp_pyth
                 if (ret->has_frames && ret->end == end && walk(python, memory, place, python->again, &end_again) == n &&
                     end_again == end && is_same(python->frames, python->again, n))
                         return;
+                ret->n_rejected += end == INFP_PYTHON_MOVED || (ret->has_frames && ret->end == end);
         }
         ret->has_frames = true;
         ret->end = INFP_PYTHON_TORN;

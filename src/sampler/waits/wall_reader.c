@@ -10,7 +10,6 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "sampler/waits/wall_threads.h"
 
 enum {
         QUEUE_BYTES = 2 << 20,
@@ -78,7 +77,7 @@ static bool wait_until(struct infp_wall_reader *reader, uint64_t deadline_ns)
 }
 
 /* Room for a message, however long that takes: rounds come later then. NULL: it is to stop. */
-static struct infp_wall_message *begin(struct infp_wall_reader *reader, uint32_t stack_bytes)
+struct infp_wall_message *infp_wall_reader_begin(struct infp_wall_reader *reader, uint32_t stack_bytes)
 {
         struct infp_wall_message *message;
 
@@ -93,7 +92,7 @@ static struct infp_wall_message *begin(struct infp_wall_reader *reader, uint32_t
         return message;
 }
 
-static void commit(struct infp_wall_reader *reader, const struct infp_wall_message *message)
+void infp_wall_reader_commit(struct infp_wall_reader *reader, const struct infp_wall_message *message)
 {
         infp_byte_ring_commit(&reader->queue, sizeof(*message) + message->stack_size +
                                                       message->n_python * sizeof(struct infp_frames_one));
@@ -102,13 +101,19 @@ static void commit(struct infp_wall_reader *reader, const struct infp_wall_messa
 static void tell_gone(void *context, int32_t tid)
 {
         struct infp_wall_reader *reader = context;
-        struct infp_wall_message *message = begin(reader, 0);
+        struct infp_wall_message *message;
 
+        message = infp_wall_reader_begin(reader, 0);
         if (!message)
                 return;
         message->kind = INFP_WALL_MESSAGE_GONE;
         message->tid = tid;
-        commit(reader, message);
+        infp_wall_reader_commit(reader, message);
+}
+
+void infp_wall_reader_whole(struct infp_wall_reader *reader)
+{
+        reader->n_whole++;
 }
 
 /* Stacks that proved larger are read again, with more room. */
@@ -238,7 +243,7 @@ static void put_found(struct infp_wall_reader *reader, struct infp_wall_thread *
                                          &reader->found);
         if (!found->program || message->is_torn)
                 return;
-        message->gil = found->gil;
+        infp_wall_message_put_python(message, found);
         if (found->gil == INFP_GIL_NONE && found->n_waiting) {
                 if (reader->n_woken < MAX_WOKEN)
                         reader->woken[reader->n_woken] = (struct woken){ thread->tid, found->n_waiting };
@@ -246,12 +251,6 @@ static void put_found(struct infp_wall_reader *reader, struct infp_wall_thread *
                         message->gil = INFP_GIL_UNKNOWN;
                 reader->n_woken++;
         }
-        message->program = found->program;
-        message->has_python = found->has_frames;
-        message->is_python_alone = found->is_alone;
-        message->n_python = found->n;
-        message->python_end = found->end;
-        memcpy(infp_wall_message_frames(message), found->frames, found->n * sizeof(found->frames[0]));
 }
 
 /* Reads a thread. False: it has ended. */
@@ -264,7 +263,8 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
 
         choose_size(reader, thread);
         reader->found.program = 0;
-        message = begin(reader, thread->stack_bytes + (reader->python ? sizeof(reader->found.frames) : 0));
+        message = infp_wall_reader_begin(reader,
+                                         thread->stack_bytes + (reader->python ? sizeof(reader->found.frames) : 0));
         if (!message)
                 return true;
         found = infp_wall_thread_read(&reader->threads.keeper, reader->threads.proc_fd, thread, &message->moment,
@@ -289,7 +289,7 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
         if (message->is_torn)
                 atomic_fetch_add(&reader->n_torn, 1);
         put_found(reader, thread, message);
-        commit(reader, message);
+        infp_wall_reader_commit(reader, message);
         return true;
 }
 
@@ -330,7 +330,9 @@ static void read_process(struct infp_wall_reader *reader, struct infp_wall_proce
         if (reader->python)
                 infp_wall_python_round(reader->python);
         for (uint32_t i = 0; i < process->n_threads && !reader->is_stopped;)
-                if (read_thread(reader, &process->threads[i]))
+                if (reader->options.read ? reader->options.read(reader->options.read_context, reader, &reader->threads,
+                                                                &process->threads[i], reader->python)
+                                         : read_thread(reader, &process->threads[i]))
                         i++;
                 else
                         infp_wall_threads_ended(&reader->threads, process, i);
@@ -373,13 +375,13 @@ static void run_round(struct infp_wall_reader *reader)
                 return;
         for (uint32_t i = 0; i < threads->n_processes; i++)
                 read_process(reader, &threads->processes[i]);
-        if (reader->is_stopped || !(message = begin(reader, 0)))
+        if (reader->is_stopped || !(message = infp_wall_reader_begin(reader, 0)))
                 return;
         message->kind = INFP_WALL_MESSAGE_ROUND;
         message->moment.t_ns = t_ns;
         message->period_ns = reader->period_ns;
         message->n_threads = threads->n_threads;
-        commit(reader, message);
+        infp_wall_reader_commit(reader, message);
         reader->options.context->wake(reader->options.context);
         atomic_fetch_add(&reader->wanted, threads->n_threads);
         atomic_store(&reader->n_threads, threads->n_threads);
@@ -432,7 +434,9 @@ static void *run(void *context)
 
 static int start_thread(struct infp_wall_reader *reader, struct infp_err *err)
 {
-        int r = infp_thread_start(&reader->thread, "infprof-wall", 0, run, reader);
+        int r = infp_thread_start(&reader->thread,
+                                  reader->options.thread_name ? reader->options.thread_name : "infprof-wall", 0, run,
+                                  reader);
 
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot start the thread that reads the target's threads");
@@ -484,6 +488,11 @@ void infp_wall_reader_stop(struct infp_wall_reader *reader)
                 pthread_detach(reader->thread);
                 reader->is_left = true;
         }
+}
+
+bool infp_wall_reader_is_left(const struct infp_wall_reader *reader)
+{
+        return reader->is_left;
 }
 
 struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader)

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "sampler/mode.h"
 #include "sampler/waits/wall_message.h"
+#include "sampler/waits/wall_threads.h"
 
 enum {
         INFP_WALL_READS_PER_S = 20000,
@@ -15,21 +16,34 @@ enum {
 
 typedef void infp_wall_take_fn(void *context, const struct infp_wall_message *message);
 
+struct infp_wall_reader;
 struct infp_wall_reader_options {
         const struct infp_mode_context *context; /* its environment has a target; it is woken when something was told */
         double rate_hz;
         uint32_t stack_bytes; /* copied of each stack at first; of one that goes on, more; 0: none */
         uint32_t reads_per_s; /* at most; where that is not enough there are fewer rounds; 0: INFP_WALL_READS_PER_S */
+        const char *thread_name; /* NULL: that of --wall */
+        /* What is done with a thread of a round, instead of what --wall does. False: it has ended. NULL: infp_wall_thread_read. */
+        bool (*read)(void *context, struct infp_wall_reader *reader, struct infp_wall_threads *threads,
+                     struct infp_wall_thread *thread, struct infp_wall_python *python);
+        void *read_context;
         infp_wall_take_fn *take; /* what was told, in order, when infp_wall_reader_drain is called */
         void *take_context;
 };
 
-struct infp_wall_reader;
 int infp_wall_reader_start(const struct infp_wall_reader_options *options, struct infp_wall_reader **ret,
                            struct infp_err *err);
 /* Reads no more. Does not wait for a read that hangs. What was told can still be taken. */
 void infp_wall_reader_stop(struct infp_wall_reader *reader);
 struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader); /* NULL is fine; returns NULL */
+
+/* For `read`: room for a message with so many bytes after it, zeroed but for these; NULL: it is to stop. Its stack_size is how many they
+ * are at last. And that this thread cost as much as one that is read whole. */
+struct infp_wall_message *infp_wall_reader_begin(struct infp_wall_reader *reader, uint32_t bytes);
+void infp_wall_reader_commit(struct infp_wall_reader *reader, const struct infp_wall_message *message);
+void infp_wall_reader_whole(struct infp_wall_reader *reader);
+/* After stop: its thread hangs in a read, and keeps what `read` has. */
+bool infp_wall_reader_is_left(const struct infp_wall_reader *reader);
 
 /* Gives all that was told to `take`; else at most INFP_WALL_MESSAGES_A_TURN messages. True: there may be more. */
 bool infp_wall_reader_drain(struct infp_wall_reader *reader, bool all);

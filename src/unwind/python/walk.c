@@ -231,7 +231,9 @@ static uint32_t walk(struct stack *s, struct infp_python_frame *ret, uint32_t ma
                         previous = at;
                 }
         }
-        if (is_still(s, first, n > 0, code, previous))
+        if (!is_still(s, first, n > 0, code, previous))
+                *ret_end = INFP_PYTHON_MOVED;
+        else
                 *ret_end = at ? INFP_PYTHON_TOO_DEEP : INFP_PYTHON_WHOLE;
         return n;
 }

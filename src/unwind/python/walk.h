@@ -23,8 +23,9 @@ struct infp_python_frame {
 enum infp_python_end {
         INFP_PYTHON_WHOLE,    /* the outermost frame was reached */
         INFP_PYTHON_TOO_DEEP, /* more frames than there was room for: the outermost are missing */
-        INFP_PYTHON_TORN,     /* it changed while it was read, or memory cannot be read */
+        INFP_PYTHON_TORN,     /* memory cannot be read, or what was read is not of one moment */
         INFP_PYTHON_CYCLE,
+        INFP_PYTHON_MOVED, /* all was read, and the innermost frame was another one afterwards */
 };
 
 /* Fills up to max frames, the innermost first; shims are listed too (infp_python_merge needs them). */

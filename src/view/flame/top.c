@@ -15,6 +15,7 @@
 #include "view/report/parts.h"
 
 enum { FIGURES_WIDTH = 47, SHORT_WIDTH = 23, NARROWEST = 24, MOST_PASSAGES = 64, MOST_ALIKE = 64 };
+static const double most_rejected = 0.1; /* of reads; above it the profile is biased */
 
 /* The share that is guessed, unless all is. */
 static void put_name(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
@@ -331,13 +332,19 @@ static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s,
 
 static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
 {
-        const bool is_wall = !strcmp(s->mode, "wall"); /* threads are read in rounds, without records of the kernel */
+        const bool is_wall = !strcmp(s->mode, "wall"), /* threads are read in rounds, without records of the kernel */
+                is_stopped = !strncmp(s->method, "stops", 5);
         const struct {
                 double n;
                 const char *one, *many;
         } losses[] = {
-                { s->lost, is_wall ? "round that came too late" : "record lost by the kernel",
-                  is_wall ? "rounds that came too late" : "records lost by the kernel" },
+                { s->lost,
+                  is_wall      ? "round that came too late"
+                  : is_stopped ? "stop that took too long, or was left out after such a one"
+                               : "record lost by the kernel",
+                  is_wall      ? "rounds that came too late"
+                  : is_stopped ? "stops that took too long, or were left out after such a one"
+                               : "records lost by the kernel" },
                 { s->dropped, "dropped because a buffer was full", "dropped because a buffer was full" },
                 { s->throttled, "pause by the kernel", "pauses by the kernel" },
                 { s->skipped_threads, "thread not sampled", "threads not sampled" },
@@ -438,12 +445,37 @@ static void put_python_share(struct infp_str *out, const struct infp_sampling_mo
         infp_str_puts(out, ". ");
 }
 
+/* Of threads that are not stopped. What is rejected is mostly what calls and returns without end. */
+static void put_rejected(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        const double all = s->taken + s->python_rejected + (s->python_torn > 0 ? s->python_torn : 0);
+
+        if (!(all > 0))
+                return;
+        infp_str_printf(
+                out,
+                "These are Python frames alone, read by %s: native stacks of the same time are mode cpu, and are "
+                "never merged with them. Of ",
+                s->python_method);
+        put_count(out, all, "read", "reads");
+        infp_str_puts(out, ", rejected since the stack had changed: ");
+        put_share(out, s->python_rejected, all);
+        infp_str_puts(out, ", torn: ");
+        put_share(out, s->python_torn > 0 ? s->python_torn : 0, all);
+        infp_str_puts(out, ". ");
+        if (s->python_rejected > most_rejected * all)
+                infp_str_puts(out, "This profile is biased: functions that make few calls are seen too often. With "
+                                   "CAP_BPF and CAP_PERFMON, or by --blocking, it is not. ");
+}
+
 /* Native stacks contain Python functions only if we read them, or if the interpreter names them for perf. */
 static void put_python(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
 {
         uint64_t evaluated = 0;
 
-        if (s && *s->python_method)
+        if (s && *s->python_method && !isnan(s->python_rejected))
+                put_rejected(out, s);
+        else if (s && *s->python_method)
                 put_python_share(out, s);
         if (s && s->python_unknown > 0) {
                 put_count(out, s->python_unknown, "program runs", "programs run");
@@ -702,6 +734,7 @@ static void put_sampling_json(struct infp_json *json, const struct infp_sampling
         put_number_json(json, "python_torn", s->python_torn);
         put_number_json(json, "python_missed", s->python_missed);
         put_number_json(json, "python_unknown", s->python_unknown);
+        put_number_json(json, "python_rejected", s->python_rejected);
         infp_json_member_f64(json, "own_cpu_seconds", s->own_cpu_s);
         infp_json_object_end(json);
 }

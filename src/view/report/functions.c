@@ -11,6 +11,8 @@ static const char *mode_words(const char *mode)
 {
         if (!strcmp(mode, "cpu"))
                 return "by CPU time";
+        if (!strcmp(mode, "python"))
+                return "by CPU time, of Python frames that were read beside the native stacks";
         if (!strcmp(mode, "wall"))
                 return "by wall-clock time of all threads";
         if (!strcmp(mode, "off-cpu"))

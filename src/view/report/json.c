@@ -252,6 +252,7 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
         put_output(json, report);
         infp_report_json_spans(json, report);
         infp_report_json_program_spans(json, report);
+        infp_report_json_stops(json, report);
         put_processes(json, &report->processes);
         infp_report_json_containers(json, report);
         infp_report_json_limits(json, report);

@@ -70,6 +70,9 @@ void infp_report_all_absences(struct infp_out *out, const struct infp_report *re
 struct infp_json;
 /* Members of the object of report --json, which the caller begins and ends; without functions and lines, which pages have otherwise. */
 void infp_report_json_members(struct infp_json *json, const struct infp_report *report);
+void infp_report_stops(struct infp_out *out, const struct infp_report *report);
+void infp_report_stops_short(struct infp_out *out, const struct infp_report *report);
+void infp_report_json_stops(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_program_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);

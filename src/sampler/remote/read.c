@@ -1,0 +1,199 @@
+/* The reader's side: who has a CPU, and what its stack is. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "sampler/remote/remote.h"
+#include "sampler/stopped/stop.h"
+
+enum {
+        MOST_OWED = 3, /* samples: a thread that was not seen for long does not get them all at once */
+        SPARE = 10,    /* after a stop that was too long, none for so many times as long */
+};
+
+/* Of a reading; has_python is as in infp_wall_python_found. */
+static struct infp_wall_message *begin(struct infp_remote_reads *reads, struct infp_wall_reader *reader,
+                                       const struct infp_wall_thread *thread, uint32_t stack_bytes)
+{
+        struct infp_wall_message *message =
+                infp_wall_reader_begin(reader, stack_bytes + (uint32_t) sizeof(reads->found.frames));
+
+        if (!message)
+                return NULL;
+        message->kind = INFP_WALL_MESSAGE_REMOTE;
+        message->pid = thread->pid;
+        message->tid = thread->tid;
+        message->moment.t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        return message;
+}
+
+/* ---- while it runs ---- */
+
+/* False: what it used counts for its next sample. */
+static bool read_running(struct infp_remote_reads *reads, struct infp_wall_reader *reader, int proc_fd,
+                         struct infp_wall_thread *thread, struct infp_wall_python *python, uint64_t weight_ns)
+{
+        struct infp_wall_message *message = begin(reads, reader, thread, 0);
+        struct infp_wall_python_found *found = &reads->found;
+
+        if (!message)
+                return false;
+        message->period_ns = weight_ns;
+        if (!python) { /* nobody has looked for it yet, or it has none */
+                infp_wall_reader_commit(reader, message);
+                return false;
+        }
+        found->n_rejected = 0;
+        infp_wall_python_running(python, proc_fd, thread, true, found);
+        atomic_fetch_add(&reads->n_rejected, found->n_rejected);
+        if (!found->has_frames || (found->end == INFP_PYTHON_WHOLE && !found->n)) /* its time is not Python's */
+                return true;
+        if (found->end != INFP_PYTHON_WHOLE && found->end != INFP_PYTHON_TOO_DEEP) {
+                if (!found->n_rejected)
+                        atomic_fetch_add(&reads->n_torn, 1);
+                return false;
+        }
+        infp_wall_message_put_python(message, found);
+        atomic_fetch_add(&reads->cpu_ns, weight_ns);
+        infp_wall_reader_commit(reader, message);
+        return true;
+}
+
+/* ---- while it is stopped ---- */
+
+struct stopping {
+        struct infp_remote_reads *reads;
+        struct infp_wall_reader *reader;
+        int proc_fd;
+        struct infp_wall_thread *thread;
+        struct infp_wall_python *python;
+        struct infp_wall_message *message;
+        bool was_taken;
+};
+
+static bool may_wait(void *context, unsigned index)
+{
+        (void) context;
+        (void) index;
+        return false;
+}
+
+static void read_stopped(void *context, unsigned index, const struct infp_stopped *stopped)
+{
+        struct stopping *s = context;
+        struct infp_wall_message *message = s->message;
+        struct infp_wall_python_found *found = &s->reads->found;
+        const uint64_t now_ns = infp_clock_ns(CLOCK_MONOTONIC),
+                       until_ns = now_ns + INFP_REMOTE_BOUND_MS * INFP_NS_PER_MS;
+        ssize_t n;
+
+        (void) index;
+        message->moment.t_ns = now_ns;
+        message->moment.has_registers = true;
+        memcpy(message->moment.registers, stopped->registers, sizeof(stopped->registers));
+        if (s->python)
+                infp_wall_python_blocked(s->python, s->proc_fd, s->thread, &message->moment, found);
+        message->is_torn = true;
+        if (infp_clock_ns(CLOCK_MONOTONIC) >= until_ns)
+                return;
+        n = infp_wall_read_stack(stopped->tid, stopped->registers[INFP_RSP], message->stack,
+                                 INFP_REMOTE_MOST_STACK_BYTES);
+        message->stack_size = n > 0 ? (uint32_t) n & ~UINT32_C(7) : 0;
+        message->is_whole = message->stack_size == INFP_REMOTE_MOST_STACK_BYTES;
+        message->is_torn = infp_clock_ns(CLOCK_MONOTONIC) >= until_ns;
+        if (s->python)
+                infp_wall_message_put_python(message, found);
+}
+
+static void done(void *context, unsigned index, const struct infp_stopped *stopped)
+{
+        struct stopping *s = context;
+        struct infp_remote_reads *reads = s->reads;
+
+        (void) index;
+        if (stopped->result == INFP_STOP_DENIED || stopped->result == INFP_STOP_FAILED) {
+                atomic_store(&reads->refused_pid, stopped->pid);
+                atomic_store(&reads->refused, stopped->error);
+        }
+        if (stopped->result == INFP_STOP_LATE)
+                atomic_fetch_add(&reads->n_lost, 1);
+        if (stopped->result != INFP_STOP_STOPPED)
+                return;
+        if (stopped->stopped_ns > INFP_REMOTE_BOUND_MS * INFP_NS_PER_MS)
+                reads->spared_ns = infp_clock_ns(CLOCK_MONOTONIC) + SPARE * stopped->stopped_ns;
+        s->was_taken = !s->message->is_torn;
+        if (s->message->is_torn)
+                atomic_fetch_add(&reads->n_lost, 1);
+        else
+                atomic_fetch_add(&reads->cpu_ns, s->message->period_ns);
+        s->message->waited_ns = stopped->waited_ns;
+        s->message->stopped_ns = stopped->stopped_ns;
+        infp_wall_reader_commit(s->reader, s->message);
+}
+
+static bool stop_and_read(struct infp_remote_reads *reads, struct infp_wall_reader *reader, int proc_fd,
+                          struct infp_wall_thread *thread, struct infp_wall_python *python, uint64_t weight_ns)
+{
+        struct stopping s = {
+                .reads = reads, .reader = reader, .proc_fd = proc_fd, .thread = thread, .python = python
+        };
+        const struct infp_stop_each each = { .tids = &thread->tid,
+                                             .n = 1,
+                                             .pid = thread->pid,
+                                             .patience_ms = INFP_REMOTE_BOUND_MS,
+                                             .is_sigchld_shared = true,
+                                             .may_wait = may_wait,
+                                             .run = read_stopped,
+                                             .done = done,
+                                             .context = &s };
+
+        if (infp_clock_ns(CLOCK_MONOTONIC) < reads->spared_ns) {
+                atomic_fetch_add(&reads->n_lost, 1);
+                return false;
+        }
+        s.message = begin(reads, reader, thread, INFP_REMOTE_MOST_STACK_BYTES);
+        if (!s.message)
+                return false;
+        s.message->period_ns = weight_ns;
+        return infp_stop_each(&each) == 0 && s.was_taken;
+}
+
+/* ---- a thread of a round ---- */
+
+/* A sample for each period of CPU time, however often it is seen to have a CPU, or to wait for one: on a busy machine that is more often. */
+static bool is_due(struct infp_wall_thread *thread, uint64_t cpu_ns, uint64_t period_ns)
+{
+        if (!thread->is_met) { /* what it did before is not ours */
+                thread->is_met = true;
+                thread->cpu_ns = thread->seen_ns = cpu_ns;
+                thread->owed_ns = period_ns;
+        }
+        if (cpu_ns > thread->seen_ns)
+                thread->owed_ns += cpu_ns - thread->seen_ns;
+        thread->seen_ns = cpu_ns;
+        if (thread->owed_ns > MOST_OWED * period_ns)
+                thread->owed_ns = MOST_OWED * period_ns;
+        return thread->owed_ns >= period_ns && cpu_ns > thread->cpu_ns;
+}
+
+bool infp_remote_read(void *context, struct infp_wall_reader *reader, struct infp_wall_threads *threads,
+                      struct infp_wall_thread *thread, struct infp_wall_python *python)
+{
+        struct infp_remote_reads *reads = context;
+        const uint64_t period_ns = (uint64_t) (1e9 / reads->context->options->cpu_hz);
+        uint64_t cpu_ns, weight_ns;
+        char letter;
+        const int r = infp_wall_thread_time(&threads->keeper, threads->proc_fd, thread, &cpu_ns, &letter);
+
+        if (r == -ESRCH || r == -ENOENT)
+                return false;
+        if (r < 0 || !is_due(thread, cpu_ns, period_ns) || letter != 'R')
+                return true;
+        weight_ns = cpu_ns - thread->cpu_ns;
+        infp_wall_reader_whole(reader);
+        thread->owed_ns -= period_ns;
+        if (reads->is_blocking ? stop_and_read(reads, reader, threads->proc_fd, thread, python, weight_ns)
+                               : read_running(reads, reader, threads->proc_fd, thread, python, weight_ns))
+                thread->cpu_ns = cpu_ns;
+        return true;
+}

@@ -1,0 +1,406 @@
+"""Python processes that run already, where BPF is not permitted: read as they run (mode python, beside the native stacks and never merged
+with them), or stopped for each sample (--blocking)."""
+import collections
+import errno
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from namespaces import unshare
+from program import cpu_seconds, query, run
+from pythons import PYTHONS
+from refuse import BPF, PERF_EVENT_OPEN, refused
+from stacks import folded
+from test_cpu import needs_root
+from test_python_record import ONE, SOME, TRUTH, Recording, check_spin, check_truth, extension, score, spin, version_of  # noqa: F401 (fixtures)
+from waiting import wait_for
+
+HZ = 499
+pytestmark = pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+needs_truth = pytest.mark.skipif(not TRUTH.exists(), reason="no ../shared/truth here")
+
+# A call or a return each 50 ns, in four trees of functions whose names never mix and whose levels go down one by one.
+WORST = '''\
+import sys, time
+source = ""
+for tree in "abcd":
+    source += f"def f0_{tree}(): pass\\n"
+    for level in range(1, 7):
+        source += f"def f{level}_{tree}():\\n" + f"    f{level - 1}_{tree}()\\n" * 2
+exec(source)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end: f6_a(); f6_b(); f6_c(); f6_d()
+'''
+
+
+def share_of(part, whole):
+    return part / whole if whole else 0
+
+
+class Attached(Recording):
+    """A recording, and what one of its modes says."""
+
+    def __init__(self, infprof, done, mode):
+        self.done, self.run = done, done.run
+        self.sampler = [row for row in self.run.table("sampler") if row["mode"] == mode][-1]
+        text = run([infprof, "flamegraph", "-r", self.run.path, "--folded", "--mode", mode, "-o", "-"])
+        assert text.returncode == 0, text.stderr
+        self.stacks = folded(text.stdout)
+        self.seconds, self.by_thread = collections.Counter(), collections.Counter()
+        for row in self.run.table("stack_samples"):
+            self.seconds[row["mode"]] += row["weight"]
+            self.by_thread[row["mode"], row["tid"]] += row["weight"]
+
+    def rejected(self):
+        return share_of(self.sampler["python_rejected"], self.sampler["python_rejected"] + self.sampler["taken"])
+
+
+@pytest.fixture
+def start():
+    """start(words, env): a process, ended after the test."""
+    processes = []
+
+    def call(words, environment=None, **options):
+        processes.append(subprocess.Popen([str(word) for word in words], env={**os.environ, **(environment or {})},
+                                          stdout=subprocess.PIPE, text=True, **options))
+        return processes[-1]
+
+    yield call
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def attach(infprof, record):
+    """attach(pid, options...): without BPF."""
+    def call(pid, *options, mode="python", hz=HZ, calls=(BPF,), duration=None):
+        done = record(f"--cpu={hz}", "--no-snapshots", "--pid", pid, *(["--duration", duration] if duration else []), *options,
+                      preexec_fn=refused(calls, errno.EPERM))
+        assert done.returncode == 0, done.stderr
+        return Attached(infprof, done, mode)
+
+    return call
+
+
+def busy(process, seconds=0.2):
+    wait_for(lambda: cpu_seconds(process) > seconds, "CPU time of the program")
+
+
+# ---- as they run ----
+
+@needs_truth
+@pytest.mark.parametrize("name, mode", [*((name, "plain") for name in SOME), *((ONE, mode) for mode in ("recursion", "generator", "asyncio", "flip"))])
+def test_running_busy_split(attach, start, score, name, mode):  # noqa: F811
+    words, environment = PYTHONS[name]
+    process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
+    busy(process)
+    found = attach(process.pid)
+    check_truth(score, found, json.loads(process.stdout.read()))
+    assert found.sampler["python_torn"] <= 0.015 * found.sampler["taken"] + 1, found.sampler
+    assert found.sampler["python_processes"] == 1 and found.sampler["python_unnamed"] == 0, found.sampler
+
+
+@needs_truth
+@pytest.mark.parametrize("name", PYTHONS)
+def test_running_mixed(attach, start, score, extension, name):  # noqa: F811
+    """Threads, and C between Python: the Python frames alone, of all levels, and none of C."""
+    words, environment = PYTHONS[name]
+    process = start([*words, TRUTH / "mixed.py", "-s", "1.5", "-t", "2", "-n", "3"],
+                    {**environment, "MIXED_EXT_DIR": str(extension(name))})
+    busy(process)
+    found = attach(process.pid)
+    kinds = {row["id"]: row["fKind"] for row in found.run.table("frames")}
+    parents = {row["id"]: (row["parent"], row["frame"]) for row in found.run.table("stacks")}
+    for row in found.run.table("stack_samples"):
+        stack, of_python = row["stack"], row["mode"] == "python"
+        while stack:
+            stack, frame = parents[stack]
+            assert (kinds[frame] == "python") == of_python, (row, kinds[frame])
+    named = collections.Counter()
+    for names, count in found.stacks:
+        own = [name for name in names if score.NAME.fullmatch(name)]
+        assert len({name[-2:] for name in own}) <= 1 and {name.split("_")[0] for name in own} <= {"py", "cb"}, names
+        assert sum(name.startswith("py_") for name in own) <= 3, names
+        named[own[-1][-2:] if own else None] += count
+    assert named["30"] and named["70"] > named["30"], named
+    # One source of mode cpu: perf's native stacks; Python's are the same time again, in a mode of its own.
+    assert 0.75 < found.seconds["python"] / found.seconds["cpu"] < 1.25, found.seconds
+
+
+def test_running_worst_case(infprof, attach, start, tmp_path):
+    """Stacks that never were: at most 1.5 %. What had to be thrown away is shown, and the profile called biased."""
+    program = tmp_path / "worst.py"
+    program.write_text(WORST)
+    process = start([*PYTHONS[ONE][0], program, "100"])
+    busy(process)
+    found = attach(process.pid, hz=999, duration="3s")
+    good = bad = 0
+    for names, count in found.stacks:
+        levels = [name for name in names if re.fullmatch(r"f\d_[abcd]", name)]
+        good_order = [int(name[1]) for name in levels] == list(range(6, 6 - len(levels), -1))
+        if len({name[-1] for name in levels}) <= 1 and good_order:
+            good += count
+        else:
+            bad += count
+    assert good > 50 and bad <= 0.015 * (good + bad), (good, bad)
+    words = run([infprof, "report", "functions", "-r", found.run.path]).stdout
+    assert found.rejected() > 0.1, found.sampler
+    assert "This profile is biased" in " ".join(words.split()), words
+    told = json.loads(run([infprof, "flamegraph", "--json", "--mode", "python", "-r", found.run.path]).stdout)
+    assert told["python"]["sampling"]["python_rejected"] == found.sampler["python_rejected"], told["python"]["sampling"]
+
+
+def test_running_is_said(infprof, attach, start, spin):  # noqa: F811
+    """What is calm is not called biased; the notice, the words and --python-only."""
+    process = start([*PYTHONS[ONE][0], "-c", "import zlib\ndata = bytes(range(256)) * 4096\ndef pack():\n    zlib.compress(data, 9)\nwhile True: pack()"])
+    busy(process)
+    found = attach(process.pid, duration="2s")
+    assert "read without stopping the threads, as a profile of their own" in found.done.stderr, found.done.stderr
+    assert found.rejected() < 0.1
+    words = " ".join(run([infprof, "report", "functions", "-r", found.run.path]).stdout.split())
+    assert "of Python frames that were read beside" in words and "never merged" in words and "biased" not in words, words
+    top = json.loads(run([infprof, "flamegraph", "--json", "--python-only", "-r", found.run.path]).stdout)
+    assert {one["name"] for one in top["python"]["top_functions"]} == {"pack"}, top
+    native = json.loads(run([infprof, "flamegraph", "--json", "-r", found.run.path]).stdout)
+    assert "deflate" in json.dumps(native["cpu"]["top_functions"]), native
+
+
+def test_running_keeps_its_rate(attach, start):
+    """A sample for each period of CPU time, on a machine whose CPUs are busy, too; threads that wait have none."""
+    process = start([*PYTHONS[ONE][0], "-c", "import threading, time\n"
+                     "def spin():\n    while True: pass\n"
+                     "def wait():\n    while True: time.sleep(0.01)\n"
+                     "for one in spin, wait, wait: threading.Thread(target=one).start()"])
+    for _ in range(os.cpu_count()):
+        start(["sh", "-c", "while :; do :; done"])
+    busy(process, 0)
+    found = attach(process.pid, hz=99, duration="3s")
+    assert 0.6 < found.sampler["taken"] / found.sampler["wanted"] < 1.2, found.sampler
+    share = sum(count for names, count in found.stacks if "spin" in names) / sum(count for _, count in found.stacks)
+    assert share > 0.9, found.stacks
+
+
+def test_without_perf(infprof, attach, start, spin):  # noqa: F811
+    """Nothing is permitted but reading memory: the Python profile is there, and is what is shown."""
+    process = start([*PYTHONS[ONE][0], spin, "100"])
+    busy(process)
+    found = attach(process.pid, calls=(BPF, PERF_EVENT_OPEN), duration="2s")
+    check_spin(found, spin, version_of(ONE))
+    top = json.loads(run([infprof, "flamegraph", "--json", "-r", found.run.path]).stdout)
+    assert "python" in top, top.keys()
+
+
+def test_off(attach, start, spin):  # noqa: F811
+    process = start([*PYTHONS[ONE][0], spin, "100"])
+    busy(process)
+    found = attach(process.pid, "--python=off", mode="cpu", duration="1s")
+    assert not found.python_frames() and set(found.seconds) == {"cpu"}
+
+
+def test_another_program(attach, start, spin):  # noqa: F811
+    """exec of another Python: its memory is elsewhere."""
+    words, environment = PYTHONS[SOME[0]]
+    process = start([*PYTHONS[ONE][0], "-c", "import os, time\nend = time.process_time() + 1\ndef first():\n    while time.process_time() < end: pass\n"
+                     f"first()\nos.execve({words[0]!r}, {[*map(str, words), str(spin), '100']!r}, {{**os.environ, **{environment!r}}})"])
+    busy(process, 0.1)
+    found = attach(process.pid, duration="5s")
+    functions = {function for function, _ in found.python_frames()}
+    assert "first" in functions and any(name.endswith("step") for name in functions), functions
+    assert found.sampler["python_processes"] == 2, found.sampler
+
+
+# ---- stopped for each sample ----
+
+@needs_truth
+@pytest.mark.parametrize("name", PYTHONS)
+def test_blocking_mixed(infprof, record, score, extension, name):  # noqa: F811
+    """With no right but ptrace; a command that it starts itself."""
+    words, environment = PYTHONS[name]
+    done = record(f"--cpu={HZ}", "--blocking", "--no-snapshots", command=[*words, TRUTH / "mixed.py", "-s", "1.2", "-t", "2", "-n", "3"],
+                  env={**os.environ, **environment, "MIXED_EXT_DIR": str(extension(name))}, preexec_fn=refused([BPF, PERF_EVENT_OPEN], errno.EPERM))
+    assert done.returncode == 0, done.stderr
+    found = Attached(infprof, done, "cpu")
+    check_truth(score, found, json.loads(done.stdout))
+    found.check_merged()
+    assert set(found.seconds) == {"cpu"} and found.sampler["method"].startswith("stops"), found.sampler
+
+
+@needs_truth
+@pytest.mark.parametrize("name, mode", [*((name, "plain") for name in SOME), *((ONE, mode) for mode in ("recursion", "generator", "asyncio", "flip"))])
+def test_blocking_busy_split(attach, start, score, name, mode):  # noqa: F811
+    words, environment = PYTHONS[name]
+    process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
+    busy(process)
+    found = attach(process.pid, "--blocking", mode="cpu")
+    check_truth(score, found, json.loads(process.stdout.read()))
+    found.check_merged()
+
+
+def test_blocking_worst_case(attach, start, tmp_path):
+    program = tmp_path / "worst.py"
+    program.write_text(WORST)
+    process = start([*PYTHONS[ONE][0], program, "100"])
+    busy(process)
+    found = attach(process.pid, "--blocking", mode="cpu", duration="2s")
+    found.check_merged()
+    for names, _ in found.stacks:
+        levels = [name for name in names if re.fullmatch(r"f\d_[abcd]", name)]
+        assert [int(name[1]) for name in levels] == list(range(6, 6 - len(levels), -1)) and len({name[-1] for name in levels}) <= 1, names
+
+
+def test_blocking_shows_its_stops(infprof, attach, start, spin):  # noqa: F811
+    process = start([*PYTHONS[ONE][0], spin, "100"])
+    busy(process)
+    found = attach(process.pid, "--blocking", mode="cpu", duration="2s")
+    stops = found.run.table("thread_stops")
+    told = json.loads(run([infprof, "report", "--json", "-r", found.run.path]).stdout)["stops"]
+    times = sorted(row["stop_ns"] for row in stops)
+    assert times and all(row["tid"] == process.pid and row["wait_ns"] >= 0 for row in stops)
+    assert told["n"] == len(times) and abs(told["max_s"] - times[-1] / 1e9) < 1e-9, told
+    below = 0
+    for bucket in told["histogram"]:
+        here = sum(time <= bucket["up_to_s"] * 1e9 + 0.5 for time in times) if bucket["up_to_s"] is not None else len(times)
+        assert bucket["n"] == here - below, (bucket, here, below)
+        below = here
+    text = run([infprof, "report", "stops", "-r", found.run.path]).stdout
+    assert "Stops of threads by --blocking" in text and "#" in text and str(len(times)) in text.replace(",", ""), text
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--blocking"], "--blocking needs --cpu"),
+    (["--cpu", "--blocking", "--python=inside"], "--python=inside is another way"),
+    (["--cpu", "--blocking", "--python=outside"], "--python=outside is another way"),
+])
+def test_blocking_bad_input(record, options, says):
+    done = record(*options, command=["true"])
+    assert done.returncode == 125 and says in done.stderr, done.stderr
+
+
+@needs_root
+def test_blocking_refused(infprof, record, start, spin):  # noqa: F811
+    """Which right is missing, and what would give it."""
+    process = start([*PYTHONS[ONE][0], spin, "100"])
+    busy(process)
+    done = record("--cpu", "--blocking", "--no-snapshots", "--pid", process.pid, "--duration", "1s",
+                  preexec_fn=refused([101, 310], errno.EPERM))  # ptrace, process_vm_readv
+    assert done.returncode == 0 and re.search(r"threads of process \d+ may not be stopped", done.stderr), done.stderr
+
+
+# ---- harm ----
+
+def threads_of(pid):
+    """{tid: (state, tracer, pending signals)}"""
+    found = {}
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
+        fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+        found[int(path.parent.name)] = (fields["State"].split()[0], int(fields["TracerPid"]), int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16))
+    return found
+
+
+THREADS = '''\
+import threading, zlib
+data = bytes(range(256)) * 64
+counts = [0] * 4
+def step(n): return (n * 5 + 1) & 0xffff
+def work(i):
+    while True:
+        for k in range(200): step(k)
+        zlib.compress(data, 6)
+        counts[i] += 1
+for i in range(4): threading.Thread(target=work, args=(i,), daemon=True).start()
+while True:
+    input()
+    print(*counts, flush=True)
+'''
+
+
+class Worker:
+    """The busy program; `counts` asks each of its threads what it has done."""
+
+    def __init__(self, start):
+        self.process = start([*PYTHONS[ONE][0], "-c", THREADS], stdin=subprocess.PIPE)
+        self.pid = self.process.pid
+
+    def counts(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return list(map(int, self.process.stdout.readline().split()))
+
+
+def test_killed_recorders_leave_nothing(infprof, run_dir, start):
+    """kill -9 at any moment: the kernel lets the threads go, none is stopped or traced, no signal is pending."""
+    worker = Worker(start)
+    for i in range(12):
+        recorder = subprocess.Popen([infprof, "record", "--cpu=999", "--blocking", "--no-snapshots", "--no-finish", "-o", run_dir, "--pid", str(worker.pid)],
+                                    stderr=subprocess.DEVNULL)
+        wait_for(lambda: any(tracer for _, tracer, _ in threads_of(worker.pid).values()), "a stop")
+        time.sleep(0.007 * i)  # sleep: another moment each time
+        recorder.kill()
+        recorder.wait()
+        wait_for(lambda: not any(tracer or pending or state in "tT" for state, tracer, pending in threads_of(worker.pid).values()),
+                 "threads that run free")
+        before = worker.counts()
+        wait_for(lambda: all(now > then for now, then in zip(worker.counts(), before)), "work of every thread")
+    assert worker.process.poll() is None
+
+
+def test_100_cycles(infprof, run_dir, start):
+    """Attached and let go a hundred times: it works on as one that was left alone does."""
+    worker, witness = Worker(start), Worker(start)
+    wait_for(lambda: min(worker.counts() + witness.counts()) > 0, "work")
+    begin = worker.counts(), witness.counts()
+    for i in range(100):
+        words = [infprof, "backtrace", str(worker.pid), "--json"] if i % 10 else \
+            [infprof, "record", "--cpu=999", "--no-snapshots", "--no-finish", "-o", run_dir, "--pid", str(worker.pid), "--duration", "200ms",
+             *(["--blocking"] if i % 20 else [])]
+        done = run(words, preexec_fn=refused([BPF], errno.EPERM))
+        assert done.returncode == 0, done.stderr
+        if i % 10:
+            assert len(json.loads(done.stdout)) == 5, done.stdout
+    end = worker.counts(), witness.counts()
+    mine, its = (sum(now) - sum(then) for now, then in zip(end, begin))
+    assert mine > 0.5 * its, (mine, its)
+    assert all(now > then for now, then in zip(end[0], begin[0])), (begin, end)
+    assert worker.process.poll() is None and len(threads_of(worker.pid)) == 5
+    assert not any(tracer or pending or state in "tT" for state, tracer, pending in threads_of(worker.pid).values())
+
+
+# ---- containers ----
+
+@needs_root
+@pytest.mark.parametrize("way", ["running", "blocking"])
+def test_pid_namespace(infprof, attach, start, way):
+    """Numbers of threads differ: rows have ours."""
+    program = ("import threading, time\ndef spin():\n    while True: pass\n"
+               "threading.Thread(target=spin, daemon=True).start()\nprint('ready', flush=True)\ntime.sleep(1000)")
+    process = start([*unshare("--pid", "--fork", "--kill-child", "--mount-proc"), *PYTHONS[ONE][0], "-c", program])
+    assert process.stdout.readline() == "ready\n"
+    [inner] = map(int, pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+    [thread] = [int(name) for name in os.listdir(f"/proc/{inner}/task") if int(name) != inner]
+    found = attach(inner, *(["--blocking"] if way == "blocking" else []), mode="cpu" if way == "blocking" else "python", duration="2s")
+    mode = "cpu" if way == "blocking" else "python"
+    assert found.by_thread[mode, thread] > 0.5 * sum(found.by_thread[one] for one in found.by_thread if one[0] == mode) > 0, found.by_thread
+    assert sum(count for names, count in found.stacks if "spin" in names) > 0.9 * sum(count for _, count in found.stacks), found.stacks
+
+
+@needs_root
+@pytest.mark.parametrize("way", ["running", "blocking"])
+def test_chroot(infprof, attach, start, tmp_path, way):
+    """Files of another root: the interpreter is read below /proc/PID/root."""
+    if not os.access("/usr/bin/python3", os.X_OK):
+        pytest.skip("no Python of the system")
+    root = tmp_path / "root"
+    script = f"mkdir {root} && mount -t tmpfs none {root} && cd {root} && mkdir dev proc moved && " \
+             "for d in usr lib lib64 bin etc; do [ ! -e /$d ] || { mkdir $d; mount --rbind /$d $d; }; done && mount -t proc proc proc && " \
+             f'exec chroot {root} /usr/bin/python3 -c "$0"'
+    process = start([*unshare(), "sh", "-c", script, "print('ready', flush=True)\ndef spin():\n    while True: pass\nspin()"])
+    assert process.stdout.readline() == "ready\n"
+    found = attach(process.pid, *(["--blocking"] if way == "blocking" else []), mode="cpu" if way == "blocking" else "python", duration="2s")
+    assert sum(count for names, count in found.stacks if "spin" in names) > 0.9 * sum(count for _, count in found.stacks), found.stacks
