@@ -19,6 +19,7 @@
 #include "view/flame/html.h"
 #include "view/flame/svg.h"
 #include "view/flame/top.h"
+#include "view/flame/trust.h"
 #include "view/flame/words.h"
 #include "view/profile/profile_formats.h"
 

@@ -23,6 +23,7 @@
 #include "sampler/names/symbols_live.h"
 #include "sampler/sampler_row.h"
 #include "sampler/sampler_tree.h"
+#include "sampler/sampler_way.h"
 
 enum { SAMPLER_MODES = 8, SAMPLER_ROOTS = 256 };
 
@@ -36,7 +37,7 @@ struct infp_sampler {
         struct infp_inside *inside; /* NULL: no sampler was preloaded */
         struct infp_stacks *stacks;
         struct infp_symbols_live *live; /* names that cannot wait for the end of the recording */
-        struct infp_rowring *ring;
+        struct infp_sampler_way way;
         struct infp_emit *emit;
         struct infp_perf_handler stacks_handler, handler; /* theirs, and ours in front of it */
 
@@ -62,54 +63,13 @@ struct infp_sampler {
         bool has_roots, is_stopping, is_ended;
         uint64_t stop_ns;
 
-        uint64_t row_ns, start_ns, n_lost, patience_ns, inside_due_ns;
-        uint64_t woken_at; /* bytes that the recorder had taken when it was woken for a burst */
-        bool is_woken;
+        uint64_t row_ns, start_ns, n_lost, inside_due_ns;
         struct infp_explain explain;
         struct pollfd *fds;
         unsigned n_fds; /* of perf, after two of our own */
 };
 
-/* ---- rows that the sampler writes of itself, and their way to the recorder ---- */
-
-static const uint64_t wait_ns = 200 * 1000; /* for room in the ring, again and again */
-
-static void wake_recorder(const struct infp_sampler *sampler)
-{
-        const uint64_t one = 1;
-
-        (void) !write(sampler->options.wake_fd, &one, sizeof(one));
-}
-
-/* As the collectors' threads do it: at each quarter of the ring. */
-static void wake_for_burst(struct infp_sampler *sampler)
-{
-        const uint64_t taken = infp_rowring_taken(sampler->ring), used = infp_rowring_written(sampler->ring) - taken;
-        const size_t size = infp_rowring_size(sampler->ring);
-
-        if (used <= size / 4 || (sampler->is_woken && taken - sampler->woken_at < size / 8))
-                return;
-        sampler->is_woken = true;
-        sampler->woken_at = taken;
-        wake_recorder(sampler);
-}
-
-/* Waiting is better than losing as long as the kernel has room for what comes meanwhile. */
-static int put_row(void *context, const struct infp_row *row)
-{
-        struct infp_sampler *sampler = context;
-
-        wake_for_burst(sampler);
-        while (sampler->patience_ns >= wait_ns && infp_rowring_size(sampler->ring) - infp_rowring_used(sampler->ring) <
-                                                          infp_rowring_size(sampler->ring) / 8) {
-                const struct timespec pause = infp_timespec(wait_ns);
-
-                clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-                sampler->patience_ns -= wait_ns;
-                wake_for_burst(sampler);
-        }
-        return infp_rowring_put(sampler->ring, row);
-}
+/* ---- rows that the sampler writes of itself ---- */
 
 #define say(sampler, ...) infp_explain_say(&(sampler)->explain, __VA_ARGS__)
 
@@ -456,8 +416,8 @@ static void turn(struct infp_sampler *sampler)
 {
         uint64_t now;
 
-        sampler->patience_ns = turn_patience_ns;
-        sampler->is_woken = false;
+        sampler->way.patience_ns = turn_patience_ns;
+        sampler->way.is_woken = false;
         drain(sampler, false);
         now = infp_clock_ns(CLOCK_MONOTONIC);
         if (sampler->pythons)
@@ -505,7 +465,7 @@ static void end(struct infp_sampler *sampler)
 
         if (sampler->perf)
                 infp_perf_stop(sampler->perf);
-        sampler->patience_ns = end_patience_ns;
+        sampler->way.patience_ns = end_patience_ns;
         drain(sampler, true);
         if (sampler->inside)
                 infp_inside_end(sampler->inside);
@@ -549,7 +509,7 @@ static void *read_events(void *context)
         sampler->is_ended = true;
         pthread_cond_broadcast(&sampler->done);
         pthread_mutex_unlock(&sampler->lock);
-        wake_recorder(sampler);
+        infp_sampler_way_wake(&sampler->way);
         return NULL;
 }
 
@@ -666,14 +626,14 @@ static int make_stacks(struct infp_sampler *sampler, struct infp_err *err)
                 .env = sampler->options.env,
                 .max_depth = sampler->options.max_depth,
                 .cache_directory = sampler->options.cache_directory,
-                .put = put_row,
-                .put_context = sampler,
+                .put = infp_sampler_way_put,
+                .put_context = &sampler->way,
                 .python = &sampler->names,
         };
         const struct infp_symbols_live_options live = {
                 .root_fd = sampler->options.env->root_fd,
-                .put = put_row,
-                .put_context = sampler,
+                .put = infp_sampler_way_put,
+                .put_context = &sampler->way,
         };
 
         INFP_TRY(infp_stacks_new(&stacks, &sampler->stacks, err));
@@ -690,9 +650,9 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
         if (sampler->context.wake_fd < 0)
                 return infp_fail_errno(err, -errno, "cannot make an eventfd");
         sampler->emit = malloc(sizeof(*sampler->emit));
-        if (!sampler->emit || infp_rowring_new(RING_BYTES, &sampler->ring) < 0)
+        if (!sampler->emit || infp_rowring_new(RING_BYTES, &sampler->way.ring) < 0)
                 return infp_fail(err, -ENOMEM, "no memory for the sampler");
-        infp_emit_init(sampler->emit, put_row, sampler);
+        infp_emit_init(sampler->emit, infp_sampler_way_put, &sampler->way);
         sampler->emit->collector = "sampler";
         sampler->explain = (struct infp_explain){ .emit = sampler->emit,
                                                   .notice = sampler->options.notice,
@@ -718,6 +678,7 @@ int infp_sampler_start(const struct infp_sampler_options *options, struct infp_s
         if (!sampler)
                 return infp_fail(err, -ENOMEM, "no memory for the sampler");
         sampler->options = *options;
+        sampler->way.wake_fd = options->wake_fd;
         sampler->context.wake_fd = -1;
         pthread_mutex_init(&sampler->lock, NULL);
         infp_cond_init(&sampler->done);
@@ -763,12 +724,12 @@ void infp_sampler_follow(struct infp_sampler *sampler, const pid_t *roots, size_
 
 struct infp_rowring *infp_sampler_ring(struct infp_sampler *sampler, unsigned index)
 {
-        return index == 0 ? sampler->ring : NULL;
+        return index == 0 ? sampler->way.ring : NULL;
 }
 
 uint64_t infp_sampler_dropped(struct infp_sampler *sampler)
 {
-        return infp_rowring_dropped(sampler->ring);
+        return infp_rowring_dropped(sampler->way.ring);
 }
 
 void infp_sampler_stop_begin(struct infp_sampler *sampler)
@@ -828,7 +789,7 @@ bool infp_sampler_free(struct infp_sampler *sampler)
         infp_perf_free(sampler->perf);
         infp_pythons_free(sampler->pythons);
         infp_python_names_done(&sampler->names);
-        infp_rowring_free(sampler->ring);
+        infp_rowring_free(sampler->way.ring);
         infp_close(sampler->context.wake_fd);
         pthread_cond_destroy(&sampler->done);
         pthread_mutex_destroy(&sampler->lock);

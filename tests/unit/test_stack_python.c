@@ -191,21 +191,21 @@ static void what_is_not_sure_stays_native(void **state)
 static void python_frames_alone_are_a_stack(void **state)
 {
         (void) state;
-        for (int is_deep = 0; is_deep < 2; is_deep++) {
+        for (int is_cut = 0; is_cut < 2; is_cut++) {
                 struct infp_stacks *stacks = open_stacks();
                 struct infp_python_moment python = moment_of(5);
                 struct infp_stack_counts counts;
                 unsigned between;
 
                 python.is_alone = true;
-                python.end = is_deep ? INFP_PYTHON_TOO_DEEP : INFP_PYTHON_WHOLE;
+                python.end = is_cut ? INFP_PYTHON_TOO_DEEP : INFP_PYTHON_WHOLE;
                 counts = take(stacks, &python);
                 assert_int_equal(
                         counts.python_merged + counts.python_unmerged + counts.python_torn + counts.python_missed, 0);
                 assert_int_equal(counts.python_alone, 1);
                 assert_int_equal(n_python(&between), 5);
                 assert_int_equal(got.nodes.n, 5);
-                assert_int_equal(got.is_truncated, is_deep);
+                assert_int_equal(got.is_truncated, is_cut);
                 infp_stacks_free(stacks);
         }
 }

@@ -1,4 +1,5 @@
 #include "view/flame/top.h"
+#include "view/flame/trust.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,7 +16,6 @@
 #include "view/report/parts.h"
 
 enum { FIGURES_WIDTH = 47, SHORT_WIDTH = 23, NARROWEST = 24, MOST_PASSAGES = 64, MOST_ALIKE = 64 };
-static const double most_rejected = 0.1; /* of reads; above it the profile is biased */
 
 /* The share that is guessed, unless all is. */
 static void put_name(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
@@ -285,240 +285,6 @@ int infp_flame_top_short(struct infp_out *out, const struct infp_flame *flame, u
         return 0;
 }
 
-static void put_count(struct infp_str *out, double v, const char *one, const char *many)
-{
-        infp_human_number(out, v);
-        infp_str_printf(out, " %s", v == 1 ? one : many);
-}
-
-static void put_share(struct infp_str *out, double part, double whole)
-{
-        infp_str_printf(out, "%s %%",
-                        infp_fixed(whole > 0 ? 100 * part / whole : 0, part > 0 && part / whole < 0.001 ? 3 : 1).text);
-}
-
-static void put_taken(struct infp_str *out, const struct infp_sampling_mode *s)
-{
-        if (isnan(s->taken))
-                return;
-        infp_str_puts(out, "Taken: ");
-        put_count(out, s->taken, "sample", "samples");
-        if (!isnan(s->wanted) && s->wanted > 0) {
-                infp_str_puts(out, " of ");
-                infp_human_number(out, s->wanted);
-                infp_str_puts(out, " wanted (");
-                put_share(out, s->taken, s->wanted);
-                infp_str_putc(out, ')');
-        }
-        if (!isnan(s->rate_hz)) {
-                infp_str_puts(out, " at ");
-                infp_human_number(out, s->rate_hz);
-                infp_str_puts(out, " Hz");
-        }
-        if (*s->method)
-                infp_str_printf(out, " by %s", s->method);
-        infp_str_puts(out, ". ");
-}
-
-/* Each thread runs a whole period before its first sample (docs/cpu.md). */
-static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s, bool is_nothing_lost)
-{
-        if (is_nothing_lost && s->rate_hz > 0 && s->taken < 0.9 * s->wanted && s->wanted - s->taken >= 10)
-                infp_str_printf(out,
-                                "The missing time cannot be sampled: threads and processes that live for less than %s "
-                                "ms (a higher rate shows them), and the kernel where its stacks are not permitted. ",
-                                infp_number(1000 / s->rate_hz).text);
-}
-
-static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
-{
-        const bool is_wall = !strcmp(s->mode, "wall"), /* threads are read in rounds, without records of the kernel */
-                is_stopped = !strncmp(s->method, "stops", 5);
-        const struct {
-                double n;
-                const char *one, *many;
-        } losses[] = {
-                { s->lost,
-                  is_wall      ? "round that came too late"
-                  : is_stopped ? "stop that took too long, or was left out after such a one"
-                               : "record lost by the kernel",
-                  is_wall      ? "rounds that came too late"
-                  : is_stopped ? "stops that took too long, or were left out after such a one"
-                               : "records lost by the kernel" },
-                { s->dropped, "dropped because a buffer was full", "dropped because a buffer was full" },
-                { s->throttled, "pause by the kernel", "pauses by the kernel" },
-                { s->skipped_threads, "thread not sampled", "threads not sampled" },
-        };
-        bool is_first = true;
-
-        for (unsigned i = 0; i < INFP_COUNT(losses); i++)
-                if (losses[i].n > 0) {
-                        infp_str_puts(out, is_first ? "Missing: " : ", ");
-                        put_count(out, losses[i].n, losses[i].one, losses[i].many);
-                        is_first = false;
-                }
-        infp_str_puts(out, is_first && !isnan(s->lost) ? "Nothing was lost. " : is_first ? "" : ". ");
-        put_unseen(out, s, is_first);
-}
-
-/* "Stacks without their outer frames: 7.7 %." */
-static void put_ends(struct infp_str *out, const struct infp_flame *f)
-{
-        const uint64_t truncated = f->truncated_samples - f->cut_samples;
-
-        if (!f->truncated_samples) {
-                infp_str_puts(out, "Every stack reaches its outermost frame. ");
-                return;
-        }
-        infp_str_puts(out, "Stacks without their outermost frames: ");
-        put_share(out, (double) truncated, (double) f->samples);
-        if (f->cut_samples) {
-                infp_str_puts(out, ", cut because the run's tables are damaged: ");
-                put_share(out, (double) f->cut_samples, (double) f->samples);
-        }
-        infp_str_puts(out, ". ");
-}
-
-/* Of those: a larger stack copy would not have helped. */
-static void put_incomplete(struct infp_str *out, const struct infp_sampling_mode *s)
-{
-        if (!(s->taken > 0 && s->incomplete > 0))
-                return;
-        infp_str_puts(out, "Stacks that were copied but could not be unwound to their end: ");
-        put_share(out, s->incomplete, s->taken);
-        infp_str_puts(out, ". ");
-}
-
-static void put_names(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
-{
-        if (f->guessed_samples) {
-                infp_str_puts(out, "Samples with a guessed frame: ");
-                put_share(out, (double) f->guessed_samples, (double) f->samples);
-                if (s && s->frames > 0 && s->guessed_frames > 0) {
-                        infp_str_puts(out, " (");
-                        put_share(out, s->guessed_frames, s->frames);
-                        infp_str_puts(out, " of all frames)");
-                }
-                infp_str_puts(out, ". ");
-        } else {
-                infp_str_puts(out, "No frame was guessed. ");
-        }
-        if (f->wait_samples)
-                infp_str_puts(out, "Waits count as self time of the innermost function outside the kernel. ");
-        if (f->unnamed_samples) {
-                infp_str_puts(out, "Samples whose innermost function has no name: ");
-                put_share(out, (double) f->unnamed_samples, (double) f->samples);
-                infp_str_puts(out, ". ");
-        } else {
-                infp_str_puts(out, "Every innermost function has a name. ");
-        }
-}
-
-/* "Python frames: 99.9 % of 1,384 stacks have theirs, read by a BPF program; without them: 1 that did not fit its native frames." */
-static void put_python_share(struct infp_str *out, const struct infp_sampling_mode *s)
-{
-        const struct {
-                double n;
-                const char *one, *many;
-        } without[] = {
-                { s->python_unmerged, "that does not fit its native frames", "that do not fit their native frames" },
-                { s->python_torn, "whose Python frames could not be read whole",
-                  "whose Python frames could not be read whole" },
-                { s->python_missed, "whose frames were not read", "whose frames were not read" },
-        };
-        const double all = s->python_merged + s->python_unmerged + s->python_torn + s->python_missed;
-        bool is_first = true;
-
-        if (!(all > 0))
-                return;
-        infp_str_puts(out, "Python frames: ");
-        put_share(out, s->python_merged, all);
-        infp_str_puts(out, " of ");
-        put_count(out, all, "stack has", "stacks have");
-        infp_str_printf(out, " theirs, read by %s", s->python_method);
-        for (unsigned i = 0; i < INFP_COUNT(without); i++)
-                if (without[i].n > 0) {
-                        infp_str_puts(out, is_first ? "; native frames alone have " : ", ");
-                        put_count(out, without[i].n, without[i].one, without[i].many);
-                        is_first = false;
-                }
-        infp_str_puts(out, ". ");
-}
-
-/* Of threads that are not stopped. What is rejected is mostly what calls and returns without end. */
-static void put_rejected(struct infp_str *out, const struct infp_sampling_mode *s)
-{
-        const double all = s->taken + s->python_rejected + (s->python_torn > 0 ? s->python_torn : 0);
-
-        if (!(all > 0))
-                return;
-        infp_str_printf(
-                out,
-                "These are Python frames alone, read by %s: native stacks of the same time are mode cpu, and are "
-                "never merged with them. Of ",
-                s->python_method);
-        put_count(out, all, "read", "reads");
-        infp_str_puts(out, ", rejected since the stack had changed: ");
-        put_share(out, s->python_rejected, all);
-        infp_str_puts(out, ", torn: ");
-        put_share(out, s->python_torn > 0 ? s->python_torn : 0, all);
-        infp_str_puts(out, ". ");
-        if (s->python_rejected > most_rejected * all)
-                infp_str_puts(out, "This profile is biased: functions that make few calls are seen too often. With "
-                                   "CAP_BPF and CAP_PERFMON, or by --blocking, it is not. ");
-}
-
-/* Native stacks contain Python functions only if we read them, or if the interpreter names them for perf. */
-static void put_python(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
-{
-        uint64_t evaluated = 0;
-
-        if (s && *s->python_method && !isnan(s->python_rejected))
-                put_rejected(out, s);
-        else if (s && *s->python_method)
-                put_python_share(out, s);
-        if (s && s->python_unknown > 0) {
-                put_count(out, s->python_unknown, "program runs", "programs run");
-                infp_str_puts(out, " a Python that is not known, or may not be read: `sources` says which. ");
-        }
-        for (uint32_t i = 0; i < f->n_functions; i++) {
-                const struct infp_flame_function *function = &f->functions[i];
-
-                if (function->kind == INFP_FRAME_PYTHON && !function->is_group)
-                        return;
-                if (!strcmp(function->name, "_PyEval_EvalFrameDefault") && function->total_samples > evaluated)
-                        evaluated = function->total_samples;
-        }
-        if (20 * evaluated > f->samples)
-                infp_str_puts(out,
-                              "Python functions have no names: `infprof doctor` says which right is missing to read "
-                              "them; else run Python 3.12 or later with -X perf, or for any version use `py-spy "
-                              "record -f raw` and `infprof import`. ");
-}
-
-void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, const struct infp_sampling_mode *s)
-{
-        if (s) {
-                put_taken(out, s);
-                put_lost(out, s);
-        }
-        if (flame && flame->samples)
-                put_ends(out, flame);
-        if (s)
-                put_incomplete(out, s);
-        if (flame && flame->samples) {
-                put_names(out, flame, s);
-                put_python(out, flame, s);
-        }
-        if (s && !isnan(s->own_cpu_s)) {
-                infp_str_puts(out, "Sampling took ");
-                infp_human_seconds(out, s->own_cpu_s);
-                infp_str_puts(out, " of CPU.");
-        }
-        while (out->size && out->data[out->size - 1] == ' ')
-                out->data[--out->size] = 0;
-}
-
 void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame)
 {
         const struct infp_flame_folded *folded = &flame->folded;
@@ -526,11 +292,11 @@ void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame)
 
         if (!folded->threads)
                 return;
-        put_count(out, (double) folded->samples, "sample", "samples");
+        infp_trust_count(out, (double) folded->samples, "sample", "samples");
         infp_str_puts(out, " (");
-        put_share(out, (double) folded->samples, (double) (folded->samples + flame->samples));
+        infp_trust_share(out, (double) folded->samples, (double) (folded->samples + flame->samples));
         infp_str_puts(out, ") of ");
-        put_count(out, folded->threads, "thread", "threads");
+        infp_trust_count(out, folded->threads, "thread", "threads");
         infp_str_puts(out, " that waited at least 95 % of their time are folded: ");
         for (unsigned i = 0; i < INFP_FLAME_FOLDED_STATES && folded->states[i].state; i++) {
                 infp_str_puts(out, i ? ", " : "");
@@ -562,7 +328,7 @@ void infp_flame_top_lineless(struct infp_str *out, const struct infp_flame *flam
 
         if (!(weight > 0))
                 return;
-        put_share(out, weight, flame->weight);
+        infp_trust_share(out, weight, flame->weight);
         infp_str_puts(out, " of self time is in code whose lines are not known: the kernel's, and what has no debug "
                            "information (`infprof symbolize --debug-dir`)");
 }
@@ -578,7 +344,7 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         infp_autostr struct infp_str words = { 0 }, head = { 0 }, folded = { 0 };
 
         infp_str_printf(&head, "Mode %s: ", *f->mode ? f->mode : "unknown");
-        put_count(&head, (double) f->samples, "sample", "samples");
+        infp_trust_count(&head, (double) f->samples, "sample", "samples");
         if (f->all_samples > f->samples) {
                 infp_str_puts(&head, " of ");
                 infp_human_number(&head, (double) f->all_samples);
@@ -589,7 +355,7 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         }
         if (f->base) {
                 infp_str_puts(&head, "; before ");
-                put_count(&head, (double) f->base_samples, "sample", "samples");
+                infp_trust_count(&head, (double) f->base_samples, "sample", "samples");
         }
         infp_report_put(out, "%s", head.data ? head.data : "");
         infp_report_end(out);
@@ -606,19 +372,6 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         infp_sampling_words(&words, f, sampling_of(view));
         infp_report_wrap(out, words.data ? words.data : "", 0, 0);
         return head.failed || words.failed || out->text.failed ? -ENOMEM : 0;
-}
-
-void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *s, const struct infp_absence *refused)
-{
-        if (refused) {
-                infp_str_printf(out, "no stack samples: %s%s%s", refused->reason, *refused->fix ? "; fix: " : "",
-                                refused->fix);
-                return;
-        }
-        infp_str_puts(out, "no stack samples, of ");
-        infp_human_number(out, s->wanted);
-        infp_str_puts(out, " expected from the target's CPU time: it waited (`infprof record --wall` shows where), or "
-                           "its threads lived shorter than a period (a higher rate, --cpu=999, shows them)");
 }
 
 /* Functions as JSON: the members of the mission's report (name, samples, percent, file, line) by self, and further ones. */

@@ -39,12 +39,3 @@ void infp_flame_top_rest(struct infp_str *out, const struct infp_flame *flame, u
 /* "name (object) file:line", of lines "file:line name (object)"; guesses are marked; short: of templates and parameters only what distinguishes names. */
 void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *function, bool is_short);
 int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view);
-/* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. flame NULL: what the
- * sampler says alone, beside pictures, which report their own samples (words.h). */
-void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,
-                         const struct infp_sampling_mode *sampling);
-
-/* Why a run has no samples: `refused` (the row of `sources` for instance perf of the sampler) or NULL; else by how many
- * samples the CPU clock called for. */
-void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *sampling,
-                        const struct infp_absence *refused);

@@ -8,6 +8,7 @@
 #include "base/human.h"
 #include "base/mem.h"
 #include "view/flame/top.h"
+#include "view/flame/trust.h"
 #include "view/flame/words.h"
 #include "view/html/parts.h"
 #include "view/report/parts.h"

@@ -3,6 +3,7 @@
 
 #include "analyze/profile/flame_top.h"
 #include "view/flame/top.h"
+#include "view/flame/trust.h"
 #include "view/report/parts.h"
 
 enum { MOST = 10, MOST_SHORT = 5, MOST_JSON = 50 };
