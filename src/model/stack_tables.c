@@ -99,7 +99,7 @@ static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_REPLACED] = INFP_COLUMN(replaced, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples of perf that were left out, since their processes sample themselves (--python=inside)."),
         [INFP_SAMPLER_HANDLER_NS] = INFP_COLUMN(handler_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU time that the samplers inside processes took there, without the kernel's delivery of signals."),
         [INFP_SAMPLER_PYTHON_ALONE] = INFP_COLUMN(python_alone, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples with Python frames alone: of threads that ran, read without a stop until they were the same twice; and of threads whose native stack cannot be read."),
-        [INFP_SAMPLER_PYTHON_REJECTED] = INFP_COLUMN(python_rejected, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Reads of Python frames that were thrown away, since the thread had moved on meanwhile (mode python, whose threads are not stopped; each sample is tried three times). Above a tenth of all reads the profile is biased: functions that make few calls are seen too often."),
+        [INFP_SAMPLER_PYTHON_REJECTED] = INFP_COLUMN(python_rejected, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Reads of Python frames that were thrown away, since the thread had moved on meanwhile (mode python, whose threads are not stopped; each sample is tried five times). Above a tenth of all reads the profile is biased: functions that make few calls are seen too often."),
 };
 
 static const struct infp_column stop_columns[] = {

@@ -6,14 +6,13 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import time
 
 import pytest
 
 from namespaces import unshare
-from program import cpu_seconds, query, run
+from program import cpu_seconds, run
 from pythons import PYTHONS
 from refuse import BPF, PERF_EVENT_OPEN, refused
 from stacks import folded
@@ -80,9 +79,14 @@ def start():
 @pytest.fixture
 def attach(infprof, record):
     """attach(pid, options...): without BPF."""
-    def call(pid, *options, mode="python", hz=HZ, calls=(BPF,), duration=None):
-        done = record(f"--cpu={hz}", "--no-snapshots", "--pid", pid, *(["--duration", duration] if duration else []), *options,
-                      preexec_fn=refused(calls, errno.EPERM))
+    def call(pid, *options, mode="python", hz=HZ, calls=(BPF,), duration=None, cpus=os.sched_getaffinity(0)):
+        refuse = refused(calls, errno.EPERM)
+
+        def prepare():
+            refuse()
+            os.sched_setaffinity(0, cpus)
+
+        done = record(f"--cpu={hz}", "--no-snapshots", "--pid", pid, *(["--duration", duration] if duration else []), *options, preexec_fn=prepare)
         assert done.returncode == 0, done.stderr
         return Attached(infprof, done, mode)
 
@@ -140,7 +144,10 @@ def test_running_worst_case(infprof, attach, start, tmp_path):
     program.write_text(WORST)
     process = start([*PYTHONS[ONE][0], program, "100"])
     busy(process)
-    found = attach(process.pid, hz=999, duration="3s")
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) > 1:  # on one CPU the program does not run while it is read
+        os.sched_setaffinity(process.pid, {cpus[0]})
+    found = attach(process.pid, hz=999, duration="3s", cpus=cpus[1:] or cpus)
     good = bad = 0
     for names, count in found.stacks:
         levels = [name for name in names if re.fullmatch(r"f\d_[abcd]", name)]
@@ -151,8 +158,8 @@ def test_running_worst_case(infprof, attach, start, tmp_path):
             bad += count
     assert good > 50 and bad <= 0.015 * (good + bad), (good, bad)
     words = run([infprof, "report", "functions", "-r", found.run.path]).stdout
-    assert found.rejected() > 0.1, found.sampler
-    assert "This profile is biased" in " ".join(words.split()), words
+    assert len(cpus) == 1 or found.rejected() > 0.02, found.sampler
+    assert ("This profile is biased" in " ".join(words.split())) == (found.rejected() > 0.1), (found.sampler, words)
     told = json.loads(run([infprof, "flamegraph", "--json", "--mode", "python", "-r", found.run.path]).stdout)
     assert told["python"]["sampling"]["python_rejected"] == found.sampler["python_rejected"], told["python"]["sampling"]
 
