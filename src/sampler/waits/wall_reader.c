@@ -295,14 +295,14 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
 
 static void tell_gil(struct infp_wall_reader *reader, int32_t tid, enum infp_gil gil)
 {
-        struct infp_wall_message *message = begin(reader, 0);
+        struct infp_wall_message *message = infp_wall_reader_begin(reader, 0);
 
         if (!message)
                 return;
         message->kind = INFP_WALL_MESSAGE_GIL;
         message->tid = tid;
         message->gil = gil;
-        commit(reader, message);
+        infp_wall_reader_commit(reader, message);
 }
 
 /* A thread that was woken for the GIL waits for it until it has a CPU, but nothing shows where it is. The GIL's condition variables
