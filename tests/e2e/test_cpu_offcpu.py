@@ -9,6 +9,7 @@ import pytest
 
 import waits
 from conftest import Run
+from namespaces import unshare
 from program import run
 from refuse import BPF, refused
 from test_cpu_wall import user_words, waiter  # noqa: F401  (a fixture)
@@ -182,6 +183,18 @@ def test_limit(record, waiter, way):
         short = waits.seconds(found, tid=nap.tid, function=f"[waits below {limit} us]")
         assert (napped > 0.9 * nap.waited) if is_long else (short > 0.9 * nap.waited), (limit, napped, short, nap)
 
+
+
+@needs_root
+def test_pid_namespace(infprof, run_dir, waiter):
+    """The kernel counts threads by other numbers than we do: each has its own times all the same, and after its end too."""
+    words = [*unshare("--pid", "--fork", "--mount-proc"), infprof, "record", "-o", run_dir, "--off-cpu", "--no-finish", "--", waiter, 1, *KINDS]
+    done = run([str(word) for word in words])
+    assert done.returncode == 0, done.stderr
+    skip_other(run_dir.run(), "BPF")
+    found, answers = waits.rows(run_dir.run(), "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
+    assert max(one.tid for one in answers) < 1000
+    check_totals(found, answers)
 
 
 def test_those_who_waited_before(infprof, run_dir, waiter):

@@ -29,7 +29,8 @@ struct infp_python_codes {
         size_t bytes;
         uint64_t n_unread;
         struct cached {
-                uint64_t code, instruction, id;
+                uint64_t process, code, instruction, id; /* id 0: nothing */
+                uint32_t check;
         } frames[FRAMES];
         struct infp_python_checks checks;
         struct infp_python_code scratch; /* as large as the largest line table */
@@ -138,17 +139,20 @@ static uint32_t line_of(struct infp_python_codes *codes, const struct infp_pytho
 uint64_t infp_python_codes_frame(struct infp_python_codes *codes, const struct infp_python_process *process,
                                  const struct infp_frames_one *frame)
 {
+        const uint64_t mixed = (frame->code ^ frame->instruction << 20) * UINT64_C(0x9e3779b97f4a7c15);
+        struct cached *cached = &codes->frames[mixed >> 32 & (FRAMES - 1)];
         const uint64_t parts[] = { process->id, frame->code, frame->check };
-        const uint64_t key = infp_hash64(parts, sizeof(parts), 0) | 1;
-        struct cached *cached = &codes->frames[(key ^ frame->instruction / 2) % FRAMES];
         const struct code *code;
 
-        if (cached->code == key && cached->instruction == frame->instruction)
+        if (cached->id && cached->code == frame->code && cached->instruction == frame->instruction &&
+            cached->check == frame->check && cached->process == process->id)
                 return cached->id;
-        code = code_of(codes, process, frame, key);
+        code = code_of(codes, process, frame, infp_hash64(parts, sizeof(parts), 0) | 1);
         if (!code)
                 return 0;
-        *cached = (struct cached){ .code = key, .instruction = frame->instruction };
+        *cached = (struct cached){
+                .process = process->id, .code = frame->code, .instruction = frame->instruction, .check = frame->check
+        };
         if (code->function) {
                 const struct infp_python_name name = { .function = code->function,
                                                        .file = code->file,
