@@ -260,7 +260,7 @@ static void walk_running(struct infp_wall_python *python, const struct infp_pyth
  * until another has it, to ask for it again. */
 static const uint8_t conditions[] = { 24, 112 };
 enum { CONDITION_BYTES = 48 };
-/* Where glibc counts who waits in one, from the 4th bit on: up to 2.41, and later. */
+/* Where glibc counts who waits in one, from the 4th bit on: in older versions, and in newer ones (2.43). */
 static const uint8_t counter_places[] = { 36, 28 };
 
 static uint32_t count_at(const uint8_t *condition, uint8_t place)
@@ -271,11 +271,18 @@ static uint32_t count_at(const uint8_t *condition, uint8_t place)
         return value >> 3;
 }
 
-/* A thread is proved to wait in it: of both places one counts it. */
+static bool may_count(const struct infp_wall_python *python, const uint8_t *condition, uint8_t place)
+{
+        const uint32_t n = count_at(condition, place);
+
+        return n > 0 && n <= python->n_threads;
+}
+
+/* A thread is proved to wait in it: the right place counts it. What lies in the other one is another number, sooner or later. */
 static void find_counter(struct infp_wall_python *python, const uint8_t *condition)
 {
-        const bool is_first = count_at(condition, counter_places[0]) > 0,
-                   is_second = count_at(condition, counter_places[1]) > 0;
+        const bool is_first = may_count(python, condition, counter_places[0]),
+                   is_second = may_count(python, condition, counter_places[1]);
 
         if (is_first != is_second)
                 python->counter = counter_places[is_second];
