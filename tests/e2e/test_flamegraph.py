@@ -458,15 +458,19 @@ def test_whose_time_a_wait_is_on_the_page():
     cases = [line.split("\t") for line in lines if not line.startswith("#")]
     owner_of = re.search(r"^function ownerOf\(.*?^}$", (top / "web/flame/tree.js").read_text(), re.M | re.S).group()
     script = owner_of + """
-        const owner = ([wait, kinds]) => {
+        const owner = ([wait, whole, isLeafFirst]) => {
+          const groups = whole.filter((kind) => kind === 'group'), rest = whole.slice(groups.length);
+          const kinds = isLeafFirst ? [...groups, ...rest.reverse()] : whole;
           const fn = [-1, ...kinds.keys()], parent = [0, ...kinds.keys()], isWait = fn.map((_, i) => i === kinds.length && wait);
           const functions = { isKernel: kinds.map((kind) => kind === 'kernel'), isGroup: kinds.map((kind) => kind === 'group') };
-          return ownerOf({ fn, parent, isWait }, functions, kinds.length) - 1;
+          const found = ownerOf({ fn, parent, isWait }, functions, kinds.length, isLeafFirst) - 1;
+          return isLeafFirst ? groups.length + kinds.length - 1 - found : found;
         };
         console.log(JSON.stringify(JSON.parse(process.argv[1]).map(owner)));"""
-    done = subprocess.run(["node", "-e", script, json.dumps([[wait == "1", kinds.split(",")] for _, _, wait, kinds, _ in cases])],
-                          capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [int(case[-1]) for case in cases] and len(cases) == 11
+    for is_leaf_first in (False, True):
+        asked = [[wait == "1", kinds.split(","), is_leaf_first] for _, _, wait, kinds, _ in cases]
+        done = subprocess.run(["node", "-e", script, json.dumps(asked)], capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == [int(case[-1]) for case in cases] and len(cases) == 11
 
 
 def test_diff_refuses_other_modes(flamegraph, imported):

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from flame_pages import rows
 from html_pages import browser, texts  # noqa: F401
 from test_flamegraph import stack_tool
 
@@ -93,6 +94,14 @@ def test_waits_count_for_who_waited(browser, page):
     browser.frames()
     rows = browser.evaluate(f"[...{SHOWN}.querySelectorAll('#table tbody tr')].map((row) => [row.querySelector('.link').textContent, row.querySelector('.self b').textContent])")
     assert dict(rows) == {"matmul": "100 %", "schedule": "0 %", "serve": "0 %", "main": "0 %"}
+
+
+@pytest.mark.parametrize("mode, expected", [("cpu", {"hook": "4", "matmul": "3", "serve": "2", "main": "1"}), ("off-cpu", {"matmul": "5"})])
+def test_a_graph_that_begins_with_leaves_has_the_same_table(browser, infprof, page, tmp_path, mode, expected):
+    for words in ([], ["--reverse"]):
+        subprocess.run([infprof, "flamegraph", "-r", page("python").parent / "out", "--mode", mode, "-o", tmp_path / "flame.html", *words], check=True)
+        browser.open(tmp_path / "flame.html", fragment="#v=table")
+        assert {name: row[1] for name, row in rows(browser).items() if row[1] != "0"} == expected, words
 
 
 def test_frames_have_the_colour_of_their_kind(browser, page):

@@ -190,13 +190,19 @@ function callersOf(tree, fn) {
   return builder.finish();
 }
 
-/* The node whose function node i's own samples count for: of waits, the innermost outside the kernel, as owner_of of
+/* The node whose function node i's own samples count for: the innermost, of waits the innermost outside the kernel, as owner_of of
  * src/analyze/profile/flame.c. Both are tested with tests/fixtures/flame/waits.tsv. */
-function ownerOf(tree, functions, i) {
-  if (!tree.isWait?.[i]) return i;
-  let p = i;
-  while (p > 0 && functions.isKernel[tree.fn[p]]) p = tree.parent[p];
-  return p > 0 && !functions.isGroup[tree.fn[p]] ? p : i;
+function ownerOf(tree, functions, i, isLeafFirst) {
+  const isWait = tree.isWait?.[i];
+  if (!isWait && !isLeafFirst) return i;
+  let innermost = 0, outside = 0;
+  for (let p = i; p > 0; p = tree.parent[p]) {
+    const fn = tree.fn[p];
+    if (functions.isGroup[fn]) continue;
+    if (isLeafFirst || !innermost) innermost = p;
+    if (!functions.isKernel[fn] && (isLeafFirst || !outside)) outside = p;
+  }
+  return (isWait && outside) || innermost || i;
 }
 
 /* Self and total of each function; recursion does not count a sample twice. */
@@ -206,7 +212,7 @@ function sumFunctions(tree) {
     selfWeight: tree.selfWeight ? new Float64Array(n) : null, totalWeight: tree.selfWeight ? new Float64Array(n) : null };
   const leave = new Int32Array(n); /* the end of the current outermost call */
   for (let i = 1; i < tree.n; i++) {
-    const fn = tree.fn[i], own = tree.fn[ownerOf(tree, model.functions, i)];
+    const fn = tree.fn[i], own = tree.fn[ownerOf(tree, model.functions, i, facts.reversed)];
     sums.self[own] += tree.self[i];
     if (sums.before) sums.before[own] += tree.before[i];
     if (sums.selfWeight) sums.selfWeight[own] += tree.selfWeight[i];

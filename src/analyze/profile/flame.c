@@ -176,7 +176,7 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
         b->sum_nodes[i] = at;
         b->flame->nodes[at].self_samples += sum->samples;
         b->flame->nodes[at].self_weight += sum->weight;
-        b->flame->nodes[at].is_wait |= owner != sum->node && !b->options->reverse;
+        b->flame->nodes[at].is_wait |= owner != sum->node;
         b->flame->wait_samples += owner != sum->node ? sum->samples : 0;
         b->flame->samples += sum->samples;
         b->flame->weight += sum->weight;

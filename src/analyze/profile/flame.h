@@ -73,7 +73,7 @@ struct infp_flame_node {
         uint16_t depth;
         bool is_inlined;
         /* Samples of its own are of threads that waited in the kernel: functions count them as self time of the innermost
-         * function outside it, since "schedule" says nothing. A stack of the kernel's alone has none. Not in reversed trees. */
+         * function outside it, since "schedule" says nothing. A stack of the kernel's alone has none. */
         bool is_wait;
         uint64_t self_samples, total_samples;
         double self_weight, total_weight;
