@@ -93,6 +93,8 @@ int infp_flame_prune(struct infp_flame *f, double least, struct infp_err *err)
 {
         infp_autofree uint32_t *to = calloc((size_t) f->n_nodes + 1, sizeof(*to)), *new = NULL;
 
+        const uint32_t n_before = f->n_nodes;
+
         if (!to)
                 return infp_profile_no_memory(err);
         f->n_nodes = merge_nodes(f, least, to);
@@ -101,6 +103,8 @@ int infp_flame_prune(struct infp_flame *f, double least, struct infp_err *err)
                 return infp_profile_no_memory(err);
         INFP_TRY(drop_functions(f, err));
         INFP_TRY(infp_flame_order(f, new, err));
+        if (f->n_nodes == n_before)
+                return 0; /* all are where they were */
         for (uint32_t i = 0; i < f->n_moments; i++)
                 f->moments[i].node = new[to[f->moments[i].node]];
         infp_flame_join_moments(f);

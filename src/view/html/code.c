@@ -28,19 +28,22 @@ static int fit(struct infp_html_code_mode *mode, struct infp_flame *flame, size_
         double least = flame->weight * 5e-6;
 
         for (unsigned turn = 0;; turn++) {
-                size_t size;
+                /* At the very least: what is far too much is not packed to learn how much it is. */
+                size_t size = flame->n_nodes + flame->n_moments;
 
                 infp_str_clear(&mode->packed);
                 infp_str_clear(&mode->facts);
-                INFP_TRY(infp_flame_html_data(&mode->packed, &mode->facts, flame, err));
-                size = mode->packed.size + mode->facts.size;
+                if (size <= room || turn == MOST_TURNS) {
+                        INFP_TRY(infp_flame_html_data(&mode->packed, &mode->facts, flame, err));
+                        size = mode->packed.size + mode->facts.size;
+                }
                 if (size <= room || turn == MOST_TURNS)
                         break;
                 if (turn % 3 == 2 && flame->n_buckets > FEWEST_BUCKETS) {
                         infp_flame_coarsen(flame, 2);
                         continue;
                 }
-                least *= fmax(2, fmin(4, (double) size / (double) room)); /* each turn packs all that is left */
+                least *= fmax(2, fmin(4, (double) size / (double) room));
                 mode->least_percent = 100 * least / flame->weight;
                 INFP_TRY(infp_flame_prune(flame, least, err));
         }
