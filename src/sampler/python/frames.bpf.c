@@ -117,6 +117,7 @@ struct work {
                 __u8 rest[TEXT_BYTES + 8 - sizeof(struct infp_python_check_text)];
                 __u8 unused[TEXT_BYTES]; /* the verifier knows the distance by its mask alone */
         } text;
+        __u64 code; /* the last one, and its sum: a recursion has it again; 0: none */
         __u32 sum;
         __u32 sample; /* another number for each */
         struct memo codes[MEMOS], texts[MEMOS];
@@ -453,8 +454,11 @@ ALONE int infp_take_frame(const struct infp_frames_process *process, struct work
         ret->instruction = word_at(own, at, layout->frame_instruction);
         if (layout->instruction_unit)
                 ret->instruction = (__u64) (__s64) (__s32) ret->instruction; /* -1: it has not begun */
-        if (!infp_code_sum(process, own, ret->code))
-                return 0;
+        if (ret->code != own->code || !ret->code) {
+                if (!infp_code_sum(process, own, ret->code))
+                        return 0;
+                own->code = ret->code;
+        }
         ret->check = own->sum;
         move_to_object(layout, own, at, ret);
         return 1;
@@ -503,7 +507,7 @@ static INLINE void walk(const struct infp_frames_process *process, struct work *
         walk.own = own;
         walk.frame = frame;
         walk.mark = walk.base = walk.before = 0;
-        own->begin = own->end = 0;
+        own->begin = own->end = own->code = 0;
         own->sample++;
         if (process->layout.thread_base != INFP_PYTHON_ABSENT)
                 walk.base = read_pointer(state + process->layout.thread_base);
