@@ -560,7 +560,7 @@ static void add_python(struct infp_findings *findings)
         struct infp_bpf *bpf;
         const char *fix;
 
-        if (infp_bpf_open(SOME_BYTES, 0, &bpf, &fix, &err) < 0) {
+        if (infp_bpf_open(SOME_BYTES, SOME_BYTES, 0, &bpf, &fix, &err) < 0) {
                 add_right(findings, "Python frames", false, err.text, fix);
                 return;
         }

@@ -155,6 +155,18 @@ static int read_blocking(const struct infp_arguments *arguments, struct infp_sam
                                    infp_python_way_name(ret->python));
 }
 
+static int read_deep(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
+{
+        const char *text = infp_argument(arguments, "deep-stacks");
+
+        for (unsigned way = 0; text && way < INFP_DEEP_WAYS; way++)
+                if (strcmp(text, infp_deep_way_name((enum infp_deep_way) way)) == 0) {
+                        ret->deep = (enum infp_deep_way) way;
+                        return ret->cpu_hz > 0 ? 0 : infp_fail(err, -EINVAL, "--deep-stacks needs --cpu");
+                }
+        return text ? infp_fail(err, -EINVAL, "--deep-stacks %s: auto, after or off", text) : 0;
+}
+
 static int read_sampler(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
 {
         const char *root = infp_argument(arguments, "root");
@@ -170,6 +182,7 @@ static int read_sampler(const struct infp_arguments *arguments, struct infp_samp
                 return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
         INFP_TRY(read_python(arguments, ret, err));
         INFP_TRY(read_blocking(arguments, ret, err));
+        INFP_TRY(read_deep(arguments, ret, err));
         return read_sizes(arguments, ret, err);
 }
 
@@ -200,6 +213,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "blocking", NULL, "sample --cpu by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
         { 0, "python", "WAY", "read Python frames: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
+        { 0, "deep-stacks", "WAY", "read the rest of a stack that is larger than its copy: after (from the process's memory, just after the sample), off, or auto: by a BPF program in the same interrupt where that is permitted, else after (default: auto)", false },
         { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },
         INFP_SOURCE_OPTIONS,
         { 0, "root", "DIR", "read proc and sys below DIR instead of / (a copy of a machine)", false },

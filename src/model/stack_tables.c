@@ -70,6 +70,8 @@ static const struct infp_column sample_columns[] = {
         [INFP_STACK_SAMPLES_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How it was taken: cpu, wall, off-cpu, python (Python frames alone, of threads that have a CPU), heap; of an imported profile TYPE/UNIT as it says."),
         [INFP_STACK_SAMPLES_IS_TRUNCATED] = INFP_COLUMN(is_truncated, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Outer frames are missing: the stack was deeper than what could be read."),
         [INFP_STACK_SAMPLES_GIL] = INFP_COLUMN(gil, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Mode wall: what the thread had of its Python interpreter's GIL: holds, waits, none; null = not known, or it is no thread of Python."),
+        [INFP_STACK_SAMPLES_IS_COMPLETED] = INFP_COLUMN(is_completed, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The outer frames were read from memory just after the sample: the thread was still in the same call, as far as can be seen."),
+        [INFP_STACK_SAMPLES_CUT_BYTES] = INFP_COLUMN(cut_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "How deep a stack got that is_truncated: bytes from its stack pointer to the first one that was missing; null = it is whole, or it was not memory that was missing."),
 };
 
 static const struct infp_column sampler_columns[] = {
@@ -100,6 +102,9 @@ static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_HANDLER_NS] = INFP_COLUMN(handler_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU time that the samplers inside processes took there, without the kernel's delivery of signals."),
         [INFP_SAMPLER_PYTHON_ALONE] = INFP_COLUMN(python_alone, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples with Python frames alone: of threads that ran, read without a stop until they were the same twice; and of threads whose native stack cannot be read."),
         [INFP_SAMPLER_PYTHON_REJECTED] = INFP_COLUMN(python_rejected, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Reads of Python frames that were thrown away, since the thread had moved on meanwhile (mode python, whose threads are not stopped; each sample is tried five times). Above a tenth of all reads the profile is biased: functions that make few calls are seen too often."),
+        [INFP_SAMPLER_DEEP] = INFP_COLUMN(deep, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose stack is deeper than perf's copy, and was read further by a BPF program in the same interrupt."),
+        [INFP_SAMPLER_COMPLETED] = INFP_COLUMN(completed, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose outer frames were read from memory just after them (is_completed)."),
+        [INFP_SAMPLER_MOVED] = INFP_COLUMN(moved, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose outer frames could not be read any more just after them: the thread had gone on, or a millisecond had passed, in which it may have."),
 };
 
 static const struct infp_column stop_columns[] = {

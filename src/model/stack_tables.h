@@ -60,6 +60,8 @@ enum infp_stack_samples_cell {
         INFP_STACK_SAMPLES_MODE,
         INFP_STACK_SAMPLES_IS_TRUNCATED,
         INFP_STACK_SAMPLES_GIL,
+        INFP_STACK_SAMPLES_IS_COMPLETED,
+        INFP_STACK_SAMPLES_CUT_BYTES,
         INFP_STACK_SAMPLES_N,
 };
 
@@ -91,6 +93,9 @@ enum infp_sampler_cell {
         INFP_SAMPLER_HANDLER_NS,
         INFP_SAMPLER_PYTHON_ALONE,
         INFP_SAMPLER_PYTHON_REJECTED,
+        INFP_SAMPLER_DEEP,
+        INFP_SAMPLER_COMPLETED,
+        INFP_SAMPLER_MOVED,
         INFP_SAMPLER_N,
 };
 enum {

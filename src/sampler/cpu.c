@@ -43,6 +43,13 @@ static void counts(void *state, struct infp_mode_counts *ret)
         ret->skipped_threads = inside.skipped;
 }
 
+const char *infp_deep_way_name(enum infp_deep_way way)
+{
+        static const char *const names[INFP_DEEP_WAYS] = { "auto", "after", "off" };
+
+        return names[way];
+}
+
 const struct infp_sampler_mode infp_sampler_mode_cpu = {
         .mode = INFP_STACK_CPU,
         .state_size = sizeof(struct cpu),

@@ -30,9 +30,9 @@ enum { SAMPLER_MODES = 8, SAMPLER_ROOTS = 256 };
 struct infp_sampler {
         struct infp_sampler_options options;
         struct infp_mode_context context;
-        struct infp_perf *perf;       /* NULL: not allowed, or nobody wants it */
-        struct infp_pythons *pythons; /* NULL: Python frames are not read */
-        bool is_python_loading;
+        struct infp_perf *perf;            /* NULL: not allowed, or nobody wants it */
+        struct infp_pythons *pythons;      /* NULL: Python frames are not read */
+        bool is_python_loading, is_prompt; /* is_prompt: records are taken as soon as they are there */
         struct infp_python_names names;
         struct infp_inside *inside; /* NULL: no sampler was preloaded */
         struct infp_stacks *stacks;
@@ -96,14 +96,8 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
                 infp_sampler_count_pythons(sampler->pythons, sampler->inside, own->mode->mode, &pythons);
                 if (own->mode->counts)
                         own->mode->counts(own->state, &counts);
-                if (!counts.method) {
-                        counts.method = infp_perf_method_name(perf.method);
-                        counts.lost = perf.n_lost;
-                        counts.throttled = perf.n_throttled;
-                        counts.skipped_threads = perf.n_skipped;
-                        counts.has_wanted = perf.has_clock && counts.rate_hz > 0;
-                        counts.wanted = (uint64_t) ((double) perf.clock_ns * counts.rate_hz / (double) INFP_NS_PER_S);
-                }
+                if (!counts.method)
+                        infp_sampler_count_perf(&perf, &counts);
                 if (i == 0) /* what all share */
                         counts.own_cpu_ns +=
                                 infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns + pythons.own_cpu_ns;
@@ -116,9 +110,9 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
 
 /* ---- the thread that reads: it takes what the kernel has written, has stacks made of it, and writes each second how that goes ---- */
 
-static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long ... */
-static const uint64_t soon_ns = 4 * INFP_NS_PER_MS;    /* ... and this long where a program begins */
-static const uint64_t row_ns = INFP_NS_PER_S;
+static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long */
+/* What another CPU has stamped this long ago is in its ring; so it is after the second time but for a virtual CPU that was stopped. */
+static const uint64_t settle_ns = INFP_NS_PER_MS, settle_soon_ns = 100 * 1000, row_ns = INFP_NS_PER_S;
 static const uint64_t end_ns = 2 * INFP_NS_PER_S;   /* for tables that are still being built at the end */
 static const uint64_t names_ns = 2 * INFP_NS_PER_S; /* for names that have to be found by then */
 static const uint64_t turn_patience_ns = 50 * INFP_NS_PER_MS, end_patience_ns = INFP_NS_PER_S;
@@ -302,6 +296,8 @@ static void begin_python(struct infp_sampler *sampler)
                 .root_fd = own->env->root_fd,
                 .wake_fd = sampler->context.wake_fd,
                 .names = &sampler->names,
+                .perf = sampler->perf,
+                .deep_hz = sampler->perf && own->deep == INFP_DEEP_AUTO ? own->cpu_hz : 0,
                 .problem = python_problem,
                 .context = sampler,
         };
@@ -311,9 +307,6 @@ static void begin_python(struct infp_sampler *sampler)
         if (own->python == INFP_PYTHON_OFF || !(options.has_program || own->wall_hz > 0 || own->off_cpu ||
                                                 own->is_blocking || wants_python_mode(sampler)))
                 return;
-        if (sampler->perf)
-                options.samples = infp_perf_rings(sampler->perf) *
-                                  (infp_perf_ring_bytes(sampler->perf) / (infp_perf_stack_bytes(sampler->perf) + 1));
         if (infp_pythons_new(&options, &sampler->pythons, NULL) < 0)
                 return;
         if (sampler->perf)
@@ -339,6 +332,8 @@ static void take_python(struct infp_sampler *sampler, bool is_waiting)
         if (r >= 0) {
                 sampler->context.filter = infp_pythons_filter(sampler->pythons, sampler->perf);
                 infp_perf_set_program(sampler->perf, r);
+                infp_stacks_complete(sampler->stacks, sampler->options.deep == INFP_DEEP_AFTER, infp_pythons_want,
+                                     sampler->pythons);
                 source(sampler, "python", INFP_OK, NULL, NULL);
                 return;
         }
@@ -399,13 +394,13 @@ static void attach_machine(struct infp_sampler *sampler)
         say(sampler, "%s", err.text);
 }
 
-static void drain(struct infp_sampler *sampler, bool all)
+static void drain(struct infp_sampler *sampler, uint64_t own_settle_ns)
 {
         if (!sampler->perf)
                 return;
         if (sampler->pythons)
                 infp_pythons_drain(sampler->pythons);
-        infp_perf_drain(sampler->perf, &sampler->handler, all);
+        infp_perf_drain(sampler->perf, &sampler->handler, own_settle_ns);
         if (infp_perf_lost(sampler->perf) == sampler->n_lost)
                 return;
         sampler->n_lost = infp_perf_lost(sampler->perf);
@@ -418,7 +413,7 @@ static void turn(struct infp_sampler *sampler)
 
         sampler->way.patience_ns = turn_patience_ns;
         sampler->way.is_woken = false;
-        drain(sampler, false);
+        drain(sampler, sampler->is_prompt ? settle_soon_ns : settle_ns);
         now = infp_clock_ns(CLOCK_MONOTONIC);
         if (sampler->pythons)
                 infp_pythons_turn(sampler->pythons, now);
@@ -441,11 +436,14 @@ static void turn(struct infp_sampler *sampler)
 static void wait_for_news(struct infp_sampler *sampler)
 {
         const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+        const uint64_t python_ns = sampler->pythons ? infp_pythons_due(sampler->pythons, now) : UINT64_MAX;
+        const uint64_t cut_ns = infp_stacks_due(sampler->stacks, now);
         uint64_t due = sampler->perf ? now + drain_ns : UINT64_MAX, count;
         struct timespec timeout;
 
-        if (sampler->pythons && infp_pythons_are_new(sampler->pythons, now))
-                due = now + soon_ns;
+        sampler->is_prompt = cut_ns != UINT64_MAX;
+        due = python_ns < due ? python_ns : due;
+        due = cut_ns < due ? cut_ns : due;
         due = due < sampler->row_ns ? due : sampler->row_ns;
         if (sampler->inside && sampler->inside_due_ns < due)
                 due = sampler->inside_due_ns;
@@ -466,7 +464,7 @@ static void end(struct infp_sampler *sampler)
         if (sampler->perf)
                 infp_perf_stop(sampler->perf);
         sampler->way.patience_ns = end_patience_ns;
-        drain(sampler, true);
+        drain(sampler, 0);
         if (sampler->inside)
                 infp_inside_end(sampler->inside);
         now = infp_clock_ns(CLOCK_MONOTONIC);
@@ -629,6 +627,7 @@ static int make_stacks(struct infp_sampler *sampler, struct infp_err *err)
                 .put = infp_sampler_way_put,
                 .put_context = &sampler->way,
                 .python = &sampler->names,
+                .is_completing = sampler->options.deep != INFP_DEEP_OFF,
         };
         const struct infp_symbols_live_options live = {
                 .root_fd = sampler->options.env->root_fd,

@@ -28,6 +28,15 @@ enum {
         INFP_SAMPLER_MAX_DEPTH = 1024,
 };
 
+enum infp_deep_way {
+        INFP_DEEP_AUTO,  /* in the interrupt of the sample where BPF is allowed, else after it */
+        INFP_DEEP_AFTER, /* from the process's memory, after the sample */
+        INFP_DEEP_OFF,
+        INFP_DEEP_WAYS,
+};
+/* As the option --deep-stacks has them. */
+const char *infp_deep_way_name(enum infp_deep_way way);
+
 struct infp_sampler_options {
         const struct infp_env *env;  /* with target */
         double cpu_hz;               /* 0: no on-CPU samples */
@@ -38,6 +47,7 @@ struct infp_sampler_options {
         uint32_t max_depth;          /* frames of a stack, at most INFP_SAMPLER_MAX_DEPTH; outer ones are left out */
         enum infp_python_way python; /* how Python frames are read */
         bool is_blocking;            /* mode cpu by stops of its threads, instead of perf (sampler/remote) */
+        enum infp_deep_way deep;     /* the rest of stacks that are larger than their copies, of mode cpu */
         bool is_inside;              /* a sampler is preloaded into the command (sampler/inside) */
         const char *cache_directory; /* of unwind tables; NULL: none on disk */
         int wake_fd;                 /* eventfd that is written when something lies in the rings */

@@ -1,5 +1,7 @@
 #include "sampler/sampler_row.h"
 
+#include "base/time.h"
+
 static const char *method_of(const struct infp_pythons *outside, enum infp_stack_mode mode)
 {
         const bool has_program = infp_pythons_have_program(outside);
@@ -31,6 +33,16 @@ void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside
         ret->replaced = counts.replaced;
         ret->handler_ns = counts.handler_ns;
         ret->counts = counts.pythons;
+}
+
+void infp_sampler_count_perf(const struct infp_perf_counts *perf, struct infp_mode_counts *ret)
+{
+        ret->method = infp_perf_method_name(perf->method);
+        ret->lost = perf->n_lost;
+        ret->throttled = perf->n_throttled;
+        ret->skipped_threads = perf->n_skipped;
+        ret->has_wanted = perf->has_clock && ret->rate_hz > 0;
+        ret->wanted = (uint64_t) ((double) perf->clock_ns * ret->rate_hz / (double) INFP_NS_PER_S);
 }
 
 static void fill_python(const struct infp_stack_counts *stacks, const struct infp_mode_counts *counts,
@@ -77,6 +89,9 @@ void infp_sampler_put_row(struct infp_emit *emit, enum infp_stack_mode mode, con
         infp_row_i64(row, INFP_SAMPLER_GUESSED_FRAMES, (int64_t) stacks->guessed_frames);
         infp_row_i64(row, INFP_SAMPLER_SKIPPED_THREADS, (int64_t) counts->skipped_threads);
         infp_row_i64(row, INFP_SAMPLER_OWN_CPU_NS, (int64_t) counts->own_cpu_ns);
+        infp_row_i64(row, INFP_SAMPLER_DEEP, (int64_t) stacks->deep);
+        infp_row_i64(row, INFP_SAMPLER_COMPLETED, (int64_t) stacks->completed);
+        infp_row_i64(row, INFP_SAMPLER_MOVED, (int64_t) stacks->moved);
         if (counts->has_torn)
                 infp_row_i64(row, INFP_SAMPLER_TORN, (int64_t) counts->torn);
         if (pythons)

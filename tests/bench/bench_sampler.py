@@ -7,6 +7,8 @@
   bench_sampler.py inside      --python=inside, perf events refused: CPU of a Python loop over its own, and what the handler takes
   bench_sampler.py torch       on PyTorch (Debian's python3-torch): own CPU, memory, time until sampling, share of whole stacks
   bench_sampler.py python      Python frames at 1,000 Hz: a program's CPU over bare-IP sampling, plain and 200 frames deep; own CPU
+  bench_sampler.py deep        stacks beyond the kernel's copy: CPU of a program with them at 99 Hz, and of numpy the share that is cut,
+                               own CPU, and how often a stack that is completed after its sample is wrong
   bench_sampler.py peers       perf and py-spy --native beside us, in one run, on ../shared/truth's programs
   bench_sampler.py unwind      stacks equal to elfutils': torch, the demo's llama-server
   bench_sampler.py go          a Go program against its own pprof
@@ -47,6 +49,24 @@ def down(n, units):
     return down(n - 1, units) if n else [work(600) for _ in range(units)]
 down(200, UNITS)
 print(json.dumps({"program": "deep", "cpu_s": time.process_time()}))
+"""
+SOLVE = """
+import sys, threading, time
+import numpy
+end = time.monotonic() + float(sys.argv[1])
+def attention(a, b): return a @ b
+def feed_forward(a, b): return numpy.maximum(a @ b, 0)
+def work():
+    a = numpy.random.rand(512, 512).astype(numpy.float32)
+    b = a.T.copy()
+    while time.monotonic() < end:
+        attention(a, b)
+        feed_forward(b, a)
+        numpy.linalg.solve(a + 512 * numpy.eye(512, dtype=numpy.float32), b)
+threads = [threading.Thread(target=work) for _ in range(2)]
+[one.start() for one in threads]
+work()
+[one.join() for one in threads]
 """
 TORCH = """
 import os, sys, time
@@ -188,6 +208,41 @@ def python(work, options):
     print(f"python_frames: stacks {last}")
     bad = (last["unmerged"] + last["torn"] + last["missed"]) / max(1, sum(last.values()))
     work.budget("python_unmerged", 100 * bad, 0.1, f"python_frames: {100 * bad:.3f} % of Python's stacks without their frames")
+
+
+def deep(work, options):
+    program = work.path / "cpu_deep"
+    subprocess.run(["gcc", "-O2", "-pthread", "-o", program, TOP / "tests" / "e2e" / "cpu_deep.c"], check=True)
+    words = [program, "-f", 150000, "-n", 1000 if not options.quick else 200]
+    ways = {"alone": None, "off": ["--deep-stacks=off"], "after": ["--deep-stacks=after"], "auto": [], "auto, copies of 16 KiB": ["--stack-size=16K"]}
+    runs = {name: [] for name in ways}
+    for i in range(15 if not options.quick else 2):
+        names = list(ways)
+        for name in names[i % 5:] + names[:i % 5]:
+            way = ways[name]
+            runs[name].append(cpu_of(words if way is None else [*record_words(work, 99, work.output(), "--no-finish", *way), "--", *words]))
+    for name in list(ways)[1:]:
+        print(f"150 KB of stack, 99 Hz, {name}: {said(centre([b / a for a, b in zip(runs['alone'], runs[name])]))} of the program's CPU alone")
+    seconds = 10 if not options.quick else 3
+    for name, way in [("off", ["--deep-stacks=off"]), ("after", ["--deep-stacks=after"]), ("auto", [])]:
+        output = work.output()
+        done = subprocess.run([str(word) for word in [*record_words(work, 99, output, *way), "--", sys.executable, "-c", SOLVE, seconds]],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(f"numpy failed: {done.stderr[-500:]}")
+        last = rows_of(work, output, "SELECT taken, truncated, deep, completed, moved, own_cpu_ns FROM sampler WHERE mode = 'cpu' ORDER BY t_ns DESC LIMIT 1")[0]
+        late = rows_of(work, output, "SELECT avg(is_truncated::INT) AS cut FROM stack_samples WHERE t_ns > (SELECT min(t_ns) + 3000000000 FROM stack_samples)")[0]["cut"]
+        work.figures[f"deep_{name}"] = last
+        print(f"numpy, {name}: {100 * last['truncated'] / last['taken']:.1f} % of {last['taken']} stacks cut, {100 * (late or 0):.1f} % after 3 s; "
+              f"{last['deep']} deep, {last['completed']} completed, {last['moved']} moved; sampling threads {last['own_cpu_ns'] / 1e7 / seconds:.2f} % of a core")
+    done = subprocess.run([str(word) for word in [*record_words(work, 997, work.output(), "--no-finish"), "--", sys.executable, "-c", SOLVE, 2 * seconds]],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "INFPROF_DEBUG": "1"})
+    found = re.search(r"stacks: (\d+) were completed beside their rest of the same moment, (\d+) of them differ", done.stderr)
+    if not found:
+        print("no BPF program is permitted here: stacks that are completed after their samples have nothing to be compared with")
+        return
+    n, wrong = int(found[1]), int(found[2])
+    work.budget("deep_wrong", 100 * wrong / n, 0.1, f"numpy: of {n} stacks that were completed after their samples {wrong} have wrong callers ({100 * wrong / n:.3f} %)")
 
 
 def tree_cpu_after(process):
@@ -530,7 +585,7 @@ def harm(work, options):
         work.broken.append(f"attached {rounds} times: the target was not left alone")
 
 
-VERBS = {"cost": cost, "own": own, "inside": inside, "torch": torch, "python": python, "peers": peers, "unwind": unwind, "go": go,
+VERBS = {"cost": cost, "own": own, "inside": inside, "torch": torch, "python": python, "deep": deep, "peers": peers, "unwind": unwind, "go": go,
          "harm": harm}
 
 

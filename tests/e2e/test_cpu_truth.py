@@ -176,7 +176,7 @@ def test_fixed_rounds(sample):
 def test_small_copies(record, build):
     """A stack that is cut says so; what it has is the inner part of the whole."""
     program, twin = build("plain")
-    done = record("--cpu=1000", "--stack-size", "1024", "--no-snapshots", command=[program, "-s", 0.4, "-r", 300])
+    done = record("--cpu=1000", "--stack-size", "1024", "--deep-stacks=off", "--no-snapshots", command=[program, "-s", 0.4, "-r", 300])
     assert done.returncode == 0, done.stderr
     profile = Profile(done.run, {program.name: twin})
     cut = [one for one in profile.samples if one.names and re.fullmatch(WORK, one.names[-1])]

@@ -36,7 +36,8 @@ ONE_PLACE = [
     (r"\bmmap\((?![^;]*MAP_ANONYMOUS)", "infp_guarded_map_open (base/guarded_map.h), or pread: who shortens a mapped file kills us", {
         "base/guarded_map.c": "it is that place",
         "ring/writer_file.c": "in other programs, where no handler of ours may be: a file of their own",
-        "sampler/perf/front.c": "the kernel's memory, which nobody shortens"}),
+        "sampler/perf/front.c": "the kernel's memory, which nobody shortens",
+        "sampler/python/deep.c": "the same"}),
     (r"\bqsort(_r)?\(", "infp_sort, infp_sort_r (base/sort.h): the list of qsort(3) must not be NULL, not even an empty one",
      {"base/sort.h": "it is that place"}),
     (r'\binfp_(?:say|print|notice|run_note|timeline_note|finish_say|report_line|report_put|report_wrap)'

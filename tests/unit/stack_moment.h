@@ -42,9 +42,9 @@ static struct infp_env env;
 static struct {
         struct infp_map frames, nodes, parents, threads;
         unsigned n_frame_rows, n_node_rows, n_thread_rows, n_mapping_rows, n_symbol_rows, n_samples, n_guessed;
-        uint64_t process, thread, stack, t_ns, last_t_ns[2];
+        uint64_t process, thread, stack, cut_bytes, t_ns, last_t_ns[2];
         double weight;
-        bool is_truncated, has_stack, refuses_entities, is_out_of_order;
+        bool is_truncated, is_completed, has_stack, refuses_entities, is_out_of_order;
         char thread_name[64], kind[32];
 } got;
 
@@ -85,6 +85,10 @@ static inline int put(void *context, const struct infp_row *row)
                 got.has_stack = infp_row_has(row, INFP_STACK_SAMPLES_STACK);
                 got.stack = row->cell[INFP_STACK_SAMPLES_STACK].u64;
                 got.is_truncated = got.has_stack && row->cell[INFP_STACK_SAMPLES_IS_TRUNCATED].b;
+                got.is_completed = got.has_stack && row->cell[INFP_STACK_SAMPLES_IS_COMPLETED].b;
+                got.cut_bytes = infp_row_has(row, INFP_STACK_SAMPLES_CUT_BYTES)
+                                        ? (uint64_t) row->cell[INFP_STACK_SAMPLES_CUT_BYTES].i64
+                                        : 0;
                 got.weight = row->cell[INFP_STACK_SAMPLES_WEIGHT].f64;
                 got.t_ns = row->t_ns;
                 got.is_out_of_order |= row->t_ns < got.last_t_ns[thread];

@@ -192,12 +192,12 @@ static void test_live(void **state)
         for (unsigned i = 0; i < 500 && counts.clock_ns < 100000000; i++) {
                 usleep(20000);
                 infp_perf_counts(perf, &counts);
-                infp_perf_drain(perf, &handler, false);
+                infp_perf_drain(perf, &handler, INFP_NS_PER_MS);
         }
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
         infp_perf_stop(perf);
-        infp_perf_drain(perf, &handler, true);
+        infp_perf_drain(perf, &handler, 0);
         infp_perf_counts(perf, &counts);
         assert_int_equal(counts.method, INFP_PERF_THREADS);
         assert_int_equal(counts.n_broken, 0);

@@ -18,7 +18,7 @@ struct list {
         size_t n;
 };
 
-static uint8_t stack[8192];
+static uint8_t stack[8192], above[2][512];
 static uint64_t kernel[8], ids[8];
 static struct infp_python_frame frames[8];
 
@@ -27,6 +27,7 @@ static bool put(struct infp_wait *wait, uint64_t t, uint32_t size, uint32_t n_ke
         struct infp_perf_sample sample = {
                 .t_ns = t, .tid = (int32_t) (t % 3), .stack_size = size, .n_kernel = n_kernel
         };
+        struct infp_unwind_dump rest[2];
         const struct infp_python_moment python = { .n = n_kernel, .frames = frames, .ids = ids };
         const struct infp_waiting *waiting;
 
@@ -35,6 +36,11 @@ static bool put(struct infp_wait *wait, uint64_t t, uint32_t size, uint32_t n_ke
                 kernel[i] = frames[i].code = t, ids[i] = t + i;
         if (t % 2)
                 sample.python = &python;
+        memset(above, (int) (t & 127), sizeof(above));
+        sample.rest = rest;
+        sample.n_rest = (uint32_t) (t % 3);
+        for (uint32_t i = 0; i < sample.n_rest; i++)
+                rest[i] = (struct infp_unwind_dump){ above[i], t + i, 512, true };
         sample.stack = stack;
         sample.kernel = kernel;
         waiting = infp_wait_put(wait, &sample);
@@ -56,6 +62,12 @@ static void check(struct infp_wait *wait, const struct list *list)
                         assert_int_equal(at->sample.stack[k], list->t[i] & 255);
                 for (uint32_t k = 0; k < at->sample.n_kernel; k++)
                         assert_int_equal(at->sample.kernel[k], list->t[i]);
+                assert_int_equal(at->sample.n_rest, list->t[i] % 3);
+                for (uint32_t k = 0; k < at->sample.n_rest; k++) {
+                        assert_int_equal(at->sample.rest[k].begin, list->t[i] + k);
+                        assert_int_equal(at->sample.rest[k].size, 512);
+                        assert_int_equal(at->sample.rest[k].bytes[511], list->t[i] & 127);
+                }
                 assert_int_equal(at->sample.python != NULL, list->t[i] % 2);
                 for (uint32_t k = 0; at->sample.python && k < at->sample.python->n; k++) {
                         assert_int_equal(at->sample.python->frames[k].code, list->t[i]);

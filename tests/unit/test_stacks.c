@@ -373,9 +373,69 @@ static void cut_stacks_are_truncated(void **state)
         sample.stack_size = 128;
         sample.is_cut = true;
         handler.sample(handler.context, &sample);
-        assert_true(got.is_truncated && depth_of(&same) < depth);
+        assert_true(got.is_truncated && !got.is_completed && depth_of(&same) < depth);
+        assert_in_range(got.cut_bytes, 128 - 64, 128 + 256); /* it says how deep it got */
         infp_stacks_counts(stacks, &counts);
         assert_int_equal(counts.modes[INFP_STACK_CPU].truncated, 1);
+        infp_stacks_free(stacks);
+}
+
+/* The rest of a stack that is cut: of the same moment, or from memory as long as nothing shows that the thread has moved. */
+static void cut_stacks_are_completed(void **state)
+{
+        const struct infp_stacks_options options = { .env = &env, .put = put, .is_completing = true };
+        struct infp_stacks *stacks = NULL;
+        struct infp_err err = { "" };
+        struct infp_perf_sample sample = sample_of(child, child);
+        const struct infp_unwind_dump rest = { sample.stack + 512, sample.registers[INFP_RSP] + 512,
+                                               sample.stack_size - 512, true };
+        struct infp_perf_handler handler;
+        struct infp_stacks_counts counts;
+        const struct infp_stack_counts *cpu = &counts.modes[INFP_STACK_CPU];
+        uint8_t copy[512];
+        unsigned same;
+
+        (void) state;
+        forget();
+        assert_int_equal(infp_stacks_new(&options, &stacks, &err), 0);
+        handler = infp_stacks_handler(stacks);
+        sample.stack_size = sizeof(copy);
+        sample.is_cut = true;
+        sample.rest = &rest;
+        sample.n_rest = 1;
+        handler.sample(handler.context, &sample); /* waits for tables, with its rest */
+        finish(stacks);
+        assert_true(!got.is_truncated && !got.is_completed);
+        depth_of(&same);
+        assert_int_equal(same, DEPTH);
+        sample.n_rest = 0;
+        assert_true(infp_stacks_due(stacks, infp_clock_ns(CLOCK_MONOTONIC)) == UINT64_MAX);
+        sample.t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        handler.sample(handler.context, &sample); /* the child is stopped: nothing changes */
+        assert_true(!got.is_truncated && got.is_completed && !got.cut_bytes);
+        depth_of(&same);
+        assert_int_equal(same, DEPTH);
+        assert_in_range(infp_stacks_due(stacks, sample.t_ns + 1), sample.t_ns + sample.period,
+                        sample.t_ns + sample.period + INFP_NS_PER_MS);
+        assert_in_range(infp_stacks_due(stacks, sample.t_ns + 5 * sample.period / 2), sample.t_ns + 3 * sample.period,
+                        sample.t_ns + 3 * sample.period + INFP_NS_PER_MS);
+        assert_true(infp_stacks_due(stacks, sample.t_ns + 2 * INFP_NS_PER_S) ==
+                    UINT64_MAX);                  /* it has ended, or is not cut now */
+        memcpy(copy, sample.stack, sizeof(copy)); /* another call, of which the memory knows nothing any more */
+        copy[sizeof(copy) - 8] ^= 1;
+        sample.stack = copy;
+        sample.t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        handler.sample(handler.context, &sample);
+        assert_true(got.is_truncated && !got.is_completed);
+        sample.stack = moment.stack;
+        sample.t_ns = infp_clock_ns(CLOCK_MONOTONIC) - 50 * INFP_NS_PER_MS; /* it may be in another call since */
+        handler.sample(handler.context, &sample);
+        assert_true(got.is_truncated && !got.is_completed);
+        infp_stacks_counts(stacks, &counts);
+        assert_int_equal(cpu->deep, 1);
+        assert_int_equal(cpu->completed, 1);
+        assert_int_equal(cpu->moved, 2);
+        assert_int_equal(cpu->truncated, 2);
         infp_stacks_free(stacks);
 }
 
@@ -393,6 +453,7 @@ int main(void)
                 cmocka_unit_test(other_modes_are_told),
                 cmocka_unit_test(kernel_frames_lie_below_the_users),
                 cmocka_unit_test(cut_stacks_are_truncated),
+                cmocka_unit_test(cut_stacks_are_completed),
         };
 
         return cmocka_run_group_tests(tests, begin, end);

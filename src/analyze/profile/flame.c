@@ -182,6 +182,8 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
         b->flame->weight += sum->weight;
         b->flame->truncated_samples += is_truncated ? sum->samples : 0;
         b->flame->cut_samples += is_cut ? sum->samples : 0;
+        b->flame->completed_samples += sum->completed_samples;
+        infp_profile_cut(&b->flame->cut, sum->cut.least, sum->cut.most);
         return count_self(b, sum, owner, err);
 }
 

@@ -112,10 +112,12 @@ struct infp_flame {
         uint64_t all_samples;       /* of the mode in that time, also those that the filter leaves out */
         uint64_t truncated_samples; /* their outermost node is the function "[truncated]" */
         uint64_t cut_samples;       /* of those: the run lost a part of the stack (a torn or broken table) */
-        uint64_t unnamed_samples;   /* whose function has no name */
-        uint64_t guessed_samples;   /* with a guessed frame */
-        bool is_by_line;            /* its functions are lines of functions */
-        uint64_t wait_samples;      /* that count for a function outside the kernel, in which they waited */
+        uint64_t completed_samples; /* outer frames were read just after them */
+        struct infp_profile_cut cut;
+        uint64_t unnamed_samples; /* whose function has no name */
+        uint64_t guessed_samples; /* with a guessed frame */
+        bool is_by_line;          /* its functions are lines of functions */
+        uint64_t wait_samples;    /* that count for a function outside the kernel, in which they waited */
         struct infp_flame_folded {
                 uint32_t threads; /* 0: nothing is folded */
                 uint64_t samples;

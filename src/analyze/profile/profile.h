@@ -59,15 +59,28 @@ struct infp_profile_thread {
         uint32_t name;
 };
 
+/* How far stacks were read that were too deep: bytes from the stack pointer, of all of them. 0, 0: of none that is known. */
+struct infp_profile_cut {
+        int64_t least, most;
+};
+static inline void infp_profile_cut(struct infp_profile_cut *all, int64_t least, int64_t most)
+{
+        if (most > all->most)
+                all->most = most;
+        if (least > 0 && (!all->least || least < all->least))
+                all->least = least;
+}
+
 /* Samples alike in all of these. */
 struct infp_profile_sum {
         uint32_t node; /* innermost; INFP_PROFILE_NONE: the sample has no stack */
         uint32_t thread, process;
         uint32_t state, mode; /* strings; state 0: it ran */
         bool is_truncated;
-        uint64_t samples;
-        double weight;  /* 0 where no row had one */
-        double squares; /* of the weights, a sample */
+        struct infp_profile_cut cut;
+        uint64_t samples, completed_samples; /* of them: outer frames were read just after the sample */
+        double weight;                       /* 0 where no row had one */
+        double squares;                      /* of the weights, a sample */
 };
 
 struct infp_profile_time {

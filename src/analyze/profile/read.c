@@ -18,7 +18,7 @@ static const struct infp_profile_column thread_columns[] = { [T_ID] = { "id", IN
                                                              [T_PROCESS] = { "process", INFP_ID64 },
                                                              [T_TID] = { "tid", INFP_I64 },
                                                              [T_NAME] = { "tName", INFP_STR } };
-enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED };
+enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED, IS_COMPLETED, CUT_BYTES };
 static const struct infp_profile_column sample_columns[] = {
         [PROCESS] = { "process", INFP_ID64 },
         [TID] = { "tid", INFP_I64 },
@@ -29,6 +29,8 @@ static const struct infp_profile_column sample_columns[] = {
         [STATE] = { "state", INFP_STR },
         [MODE] = { "mode", INFP_STR },
         [IS_TRUNCATED] = { "is_truncated", INFP_BOOL },
+        [IS_COMPLETED] = { "is_completed", INFP_BOOL },
+        [CUT_BYTES] = { "cut_bytes", INFP_I64 },
 };
 
 /* The arrays hold what is hashed; 64 bits do not collide by chance. */
@@ -208,6 +210,9 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
         }
         INFP_TRY(sum_of(reader, &is, infp_profile_id(scan, STACK), &i, err));
         s->sums[i].samples += (uint64_t) n;
+        s->sums[i].completed_samples += infp_profile_bool(scan, IS_COMPLETED) ? (uint64_t) n : 0;
+        if (infp_profile_has(scan, CUT_BYTES))
+                infp_profile_cut(&s->sums[i].cut, infp_profile_i64(scan, CUT_BYTES), infp_profile_i64(scan, CUT_BYTES));
         s->sums[i].weight += weight;
         s->sums[i].squares += weight * weight / (double) n;
         s->samples += (uint64_t) n;

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 
 enum { MODE, METHOD, PYTHON_METHOD, RATE, SKIPPED, OWN_CPU, COUNTERS };
-enum { N_COUNTERS = 15 };
+enum { N_COUNTERS = 18 };
 static const char *const columns[] = {
         [MODE] = "mode",
         [METHOD] = "method",
@@ -31,6 +31,9 @@ static const char *const columns[] = {
         "python_missed",
         "python_unknown",
         "python_rejected",
+        "deep",
+        "completed",
+        "moved",
         NULL,
 };
 enum { N_COLUMNS = COUNTERS + N_COUNTERS };
@@ -46,7 +49,8 @@ static double *counter_of(struct infp_sampling_mode *m, unsigned i)
                                                &m->throttled,     &m->dropped,         &m->truncated,
                                                &m->incomplete,    &m->frames,          &m->guessed_frames,
                                                &m->python_merged, &m->python_unmerged, &m->python_torn,
-                                               &m->python_missed, &m->python_unknown,  &m->python_rejected };
+                                               &m->python_missed, &m->python_unknown,  &m->python_rejected,
+                                               &m->deep,          &m->completed,       &m->moved };
 
         return counters[i];
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +197,7 @@ enum {
         LEAST_OF_A_CPU = 1 << 20, /* ... but so much each */
         /* Of a record beside its stack: head, thread, time, 127 frames of the kernel, registers. */
         RECORD_REST = 2048,
+        MOST_COPIED = INFP_PERF_RECORD_BYTES - RECORD_REST,
         LARGE_RING_BYTES = 2 << 20, /* smaller ones hold no half second of samples with large stacks */
         SMALL_STACK_BYTES = 32 * 1024,
 };
@@ -559,8 +559,6 @@ void infp_perf_groups_reap(struct infp_perf *perf)
 
 /* ---- the front ---- */
 
-/* A record is stamped before it is written: what another CPU has stamped this long ago is in its ring. */
-static const uint64_t settle_ns = INFP_NS_PER_MS;
 /* Descriptors that others may still need. */
 enum { SPARE_FDS = 256, MOST_EVENTS = 1 << 17 };
 
@@ -656,6 +654,11 @@ uint32_t infp_perf_stack_bytes(const struct infp_perf *perf)
         return perf->options.stack_bytes;
 }
 
+uint32_t infp_perf_copied_bytes(const struct infp_perf *perf)
+{
+        return perf->options.stack_bytes < MOST_COPIED ? perf->options.stack_bytes : MOST_COPIED;
+}
+
 unsigned infp_perf_rings(const struct infp_perf *perf)
 {
         return perf->n_cpus * perf->n_kinds;
@@ -730,9 +733,9 @@ unsigned infp_perf_pollfds(const struct infp_perf *perf, struct pollfd *ret, uns
         return n;
 }
 
-uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler *handler, bool all)
+uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler *handler, uint64_t settle_ns)
 {
-        const uint64_t until_ns = all ? UINT64_MAX : infp_clock_ns(CLOCK_MONOTONIC) - settle_ns;
+        const uint64_t until_ns = settle_ns ? infp_clock_ns(CLOCK_MONOTONIC) - settle_ns : UINT64_MAX;
         const unsigned n_rings = perf->n_cpus * perf->n_kinds;
         struct infp_perf_ring *ring;
         uint64_t n = 0;

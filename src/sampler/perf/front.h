@@ -47,6 +47,9 @@ struct infp_perf_may infp_perf_may(const struct infp_perf *perf);
 uint32_t infp_perf_ring_bytes(const struct infp_perf *perf);
 uint32_t infp_perf_stack_bytes(const struct infp_perf *perf); /* less than asked for where rings are small */
 
+/* What is copied of each stack at least, if there is so much: a record has at most 64 KiB with all that stands before the stack. */
+uint32_t infp_perf_copied_bytes(const struct infp_perf *perf);
+
 /* Events run this BPF program from now on at each sample: those that are open, those that are opened later, and what inherits from them
  * later. The descriptor is borrowed until infp_perf_free. */
 void infp_perf_set_program(struct infp_perf *perf, int fd);
@@ -70,9 +73,9 @@ int infp_perf_attach_machine(struct infp_perf *perf, struct infp_err *err);
 unsigned infp_perf_pollfds(const struct infp_perf *perf, struct pollfd *ret, unsigned cap);
 unsigned infp_perf_rings(const struct infp_perf *perf);
 
-/* Gives the records that were there before now to the handler, by time; with `all` also the newest, for which another CPU may
- * still write an older one. Returns their number. */
-uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler *handler, bool all);
+/* Gives the records that are older than settle_ns to the handler, by time, with 0 all: a record is stamped before it is written, so
+ * another CPU may still write one that is older than the newest. Returns their number. */
+uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler *handler, uint64_t settle_ns);
 
 /* Records that the kernel has said it lost, as far as they were drained. */
 uint64_t infp_perf_lost(const struct infp_perf *perf);

@@ -10,9 +10,9 @@
 #include "base/err.h"
 #include "sampler/waits/switches.h"
 #include "unwind/python/merge.h"
-#include "unwind/rule.h"
+#include "unwind/walk.h"
 
-enum { INFP_PERF_MAX_KERNEL_FRAMES = 127 };
+enum { INFP_PERF_MAX_KERNEL_FRAMES = 127, INFP_PERF_REST = 40 };
 
 /* Python frames of the same moment, which perf does not have: sampler/python adds them. */
 struct infp_python_moment {
@@ -63,9 +63,34 @@ struct infp_perf_sample {
         uint32_t unknown;
         const uint8_t *stack; /* copy from the stack pointer on */
         uint32_t stack_size;
-        bool is_cut;                             /* the stack may go on above the copy */
+        bool is_cut; /* the stack may go on above the copy */
+        /* Parts of the stack above the copy, at most INFP_PERF_REST. */
+        const struct infp_unwind_dump *rest;
+        uint32_t n_rest;
         const struct infp_python_moment *python; /* NULL: its process runs no Python that is known */
 };
+
+/* The rest of a stack, copied to `data`, of infp_perf_rest_bytes, for a copy of its sample. */
+static inline size_t infp_perf_rest_bytes(const struct infp_perf_sample *sample)
+{
+        size_t ret = sample->n_rest * sizeof(sample->rest[0]);
+
+        for (uint32_t i = 0; i < sample->n_rest; i++)
+                ret += sample->rest[i].size;
+        return ret;
+}
+static inline void infp_perf_rest_copy(const struct infp_perf_sample *from, void *data, struct infp_perf_sample *ret)
+{
+        struct infp_unwind_dump *list = data;
+        uint8_t *bytes = (uint8_t *) data + from->n_rest * sizeof(*list);
+
+        ret->rest = list;
+        for (uint32_t i = 0; i < from->n_rest; i++) {
+                list[i] = from->rest[i];
+                list[i].bytes = memcpy(bytes, from->rest[i].bytes, list[i].size);
+                bytes += list[i].size;
+        }
+}
 
 struct infp_perf_mapping {
         uint64_t t_ns;

@@ -13,6 +13,7 @@
 #include "base/debug.h"
 #include "base/mem.h"
 #include "base/rights.h"
+#include "sampler/python/deep_piece.h"
 
 /* ---- libbpf, of which so much is used: stable since its version 1.0 ---- */
 
@@ -111,7 +112,7 @@ static void load_once(void)
 struct infp_bpf {
         struct bpf_object *object;
         struct ring_buffer *ring;
-        int program, processes, counts;
+        int program, processes, counts, deep_pieces, deep_state, deep_wanted;
         struct bpf_link *link;                               /* of the filter of switches */
         int switch_program, switches, events, switch_counts; /* -1: there is none */
         infp_bpf_take_fn *take;
@@ -138,13 +139,15 @@ static uint32_t own_pid_namespace(void)
         return stat("/proc/self/ns/pid", &st) < 0 || (uint32_t) st.st_ino == first ? 0 : (uint32_t) st.st_ino;
 }
 
-static int set_up(const struct infp_bpf *bpf, uint32_t ring_bytes, struct infp_err *err)
+static int set_up(const struct infp_bpf *bpf, uint32_t ring_bytes, uint32_t deep_bytes, struct infp_err *err)
 {
         struct bpf_map *ring = lib.bpf_object__find_map_by_name(bpf->object, "records"),
+                       *pieces = lib.bpf_object__find_map_by_name(bpf->object, "deep_pieces"),
                        *constants = lib.bpf_object__find_map_by_name(bpf->object, ".rodata");
         const uint32_t namespace = own_pid_namespace();
 
-        if (!ring || !constants || lib.bpf_map__set_max_entries(ring, ring_bytes) < 0 ||
+        if (!ring || !pieces || !constants || lib.bpf_map__set_max_entries(ring, ring_bytes) < 0 ||
+            lib.bpf_map__set_max_entries(pieces, deep_bytes) < 0 ||
             lib.bpf_map__set_initial_value(constants, &namespace, sizeof(namespace)) < 0)
                 return infp_fail(err, -EBADMSG, "libbpf cannot prepare the program that reads Python frames");
         return 0;
@@ -209,7 +212,8 @@ static int refused(int r, const char **ret_fix, struct infp_err *err)
 
 static int find_parts(struct infp_bpf *bpf, struct infp_err *err)
 {
-        static const char *const names[] = { "processes", "counts", "records" };
+        static const char *const names[] = { "processes",   "counts",     "records",
+                                             "deep_pieces", "deep_state", "deep_wanted" };
         const struct bpf_program *program = lib.bpf_object__find_program_by_name(bpf->object, "infp_frames");
         int fds[INFP_COUNT(names)];
 
@@ -220,15 +224,19 @@ static int find_parts(struct infp_bpf *bpf, struct infp_err *err)
         }
         bpf->processes = fds[0];
         bpf->counts = fds[1];
+        bpf->deep_pieces = fds[3];
+        bpf->deep_state = fds[4];
+        bpf->deep_wanted = fds[5];
         bpf->program = program ? lib.bpf_program__fd(program) : -1;
         bpf->ring = lib.ring_buffer__new(fds[2], take_record, bpf, NULL);
-        if (bpf->program < 0 || bpf->processes < 0 || bpf->counts < 0 || !bpf->ring)
+        if (bpf->program < 0 || bpf->processes < 0 || bpf->counts < 0 || bpf->deep_pieces < 0 || bpf->deep_state < 0 ||
+            bpf->deep_wanted < 0 || !bpf->ring)
                 return infp_fail(err, -EBADMSG, "libbpf cannot map the buffer of Python frames");
         return 0;
 }
 
-static int open_object(struct infp_bpf *bpf, uint32_t ring_bytes, const char *filter, uint64_t least_wait_ns,
-                       const char **ret_fix, struct infp_err *err)
+static int open_object(struct infp_bpf *bpf, uint32_t ring_bytes, uint32_t deep_bytes, const char *filter,
+                       uint64_t least_wait_ns, const char **ret_fix, struct infp_err *err)
 {
         int r;
 
@@ -237,7 +245,7 @@ static int open_object(struct infp_bpf *bpf, uint32_t ring_bytes, const char *fi
         bpf->object = lib.bpf_object__open_mem(infp_frames_object, infp_frames_object_size, NULL);
         if (!bpf->object)
                 return infp_fail_errno(err, -errno, "libbpf cannot read the program that reads Python frames");
-        INFP_TRY(set_up(bpf, ring_bytes, err));
+        INFP_TRY(set_up(bpf, ring_bytes, deep_bytes, err));
         INFP_TRY(choose_filter(bpf, filter, least_wait_ns, err));
         r = lib.bpf_object__load(bpf->object);
         if (r < 0)
@@ -258,8 +266,8 @@ static void close_object(struct infp_bpf *bpf)
         *bpf = (struct infp_bpf){ .switch_program = -1 };
 }
 
-int infp_bpf_open(uint32_t ring_bytes, uint64_t least_wait_ns, struct infp_bpf **ret, const char **ret_fix,
-                  struct infp_err *err)
+int infp_bpf_open(uint32_t ring_bytes, uint32_t deep_bytes, uint64_t least_wait_ns, struct infp_bpf **ret,
+                  const char **ret_fix, struct infp_err *err)
 {
         static const char *const ways[] = { filter_tracepoint, filter_function, NULL };
         struct infp_bpf *bpf;
@@ -281,7 +289,7 @@ int infp_bpf_open(uint32_t ring_bytes, uint64_t least_wait_ns, struct infp_bpf *
         for (const char *const *filter = least_wait_ns ? ways : ways + INFP_COUNT(ways) - 1;; filter++) {
                 struct infp_err why = { "" };
 
-                r = open_object(bpf, ring_bytes, *filter, least_wait_ns, ret_fix, &why);
+                r = open_object(bpf, ring_bytes, deep_bytes, *filter, least_wait_ns, ret_fix, &why);
                 if (r >= 0)
                         break;
                 if (!*filter) {
@@ -339,6 +347,22 @@ void infp_bpf_drain(struct infp_bpf *bpf, infp_bpf_take_fn *take, void *context)
         bpf->take = take;
         bpf->context = context;
         lib.ring_buffer__consume(bpf->ring);
+}
+
+int infp_bpf_begin_deep(struct infp_bpf *bpf, uint32_t copied)
+{
+        const struct infp_deep_state state = { .copied = copied };
+        const uint32_t zero = 0;
+        const int r = lib.bpf_map_update_elem(bpf->deep_state, &zero, &state, 0);
+
+        return r < 0 ? r : bpf->deep_pieces;
+}
+
+void infp_bpf_want(struct infp_bpf *bpf, int32_t tid, const struct infp_deep_wanted *wanted)
+{
+        const int key = tid;
+
+        lib.bpf_map_update_elem(bpf->deep_wanted, &key, wanted, 0);
 }
 
 struct infp_frames_counts infp_bpf_counts(struct infp_bpf *bpf)

@@ -11,11 +11,11 @@
 
 struct infp_bpf;
 
-/* ring_bytes: of records, a power of two of pages. least_wait_ns: waits are timed in the kernel, if it allows that, and shorter ones
- * summed; 0: they are not. 0; -ENOTSUP: this infprof was built without the program; -ENOPKG: no libbpf; or what
- * the kernel answered: err has the reason, ret_fix what would help or NULL. The kernel's log goes to INFPROF_DEBUG. */
-int infp_bpf_open(uint32_t ring_bytes, uint64_t least_wait_ns, struct infp_bpf **ret, const char **ret_fix,
-                  struct infp_err *err);
+/* ring_bytes: of records, deep_bytes: of pieces of stacks (deep.h), each a power of two of pages. least_wait_ns: waits are timed in the
+ * kernel, if it allows that, and shorter ones summed; 0: they are not. 0; -ENOTSUP: this infprof was built without the program; -ENOPKG: no
+ * libbpf; or what the kernel answered: err has the reason, ret_fix what would help or NULL. The kernel's log goes to INFPROF_DEBUG. */
+int infp_bpf_open(uint32_t ring_bytes, uint32_t deep_bytes, uint64_t least_wait_ns, struct infp_bpf **ret,
+                  const char **ret_fix, struct infp_err *err);
 struct infp_bpf *infp_bpf_free(struct infp_bpf *bpf); /* NULL is fine; returns NULL */
 
 /* Descriptor of the program, for PERF_EVENT_IOC_SET_BPF. */
@@ -31,6 +31,13 @@ void infp_bpf_drop(struct infp_bpf *bpf, pid_t pid);
 /* Gives the records that lie in the ring to `take`, in about the order of their time. Their sizes were checked. */
 typedef void infp_bpf_take_fn(void *context, const struct infp_frames_record *record);
 void infp_bpf_drain(struct infp_bpf *bpf, infp_bpf_take_fn *take, void *context);
+
+/* Has the rest of stacks read from now on, of which perf copies so much at least. Returns the descriptor of their ring. */
+int infp_bpf_begin_deep(struct infp_bpf *bpf, uint32_t copied);
+
+/* What is wanted of a thread's stack from now on. */
+struct infp_deep_wanted;
+void infp_bpf_want(struct infp_bpf *bpf, int32_t tid, const struct infp_deep_wanted *wanted);
 
 struct infp_frames_counts infp_bpf_counts(struct infp_bpf *bpf);
 

@@ -44,11 +44,16 @@ struct OF_KERNEL pid {
 struct OF_KERNEL thread_struct {
         unsigned long fsbase;
 };
+struct OF_KERNEL mm_struct {
+        unsigned long start_stack;
+};
 struct OF_KERNEL task_struct {
         unsigned int flags;
         int pid, tgid;
         struct pid *thread_pid;
         struct task_struct *group_leader, *real_parent;
+        struct mm_struct *mm;
+        unsigned long sas_ss_sp, sas_ss_size;
         struct thread_struct thread;
 };
 #define READ(to, from) read_kernel(&(to), sizeof(to), __builtin_preserve_access_index(&(from)))
@@ -549,6 +554,8 @@ static INLINE void take(const struct infp_frames_process *process, struct task_s
         put(own);
 }
 
+#include "sampler/python/deep.bpf.h"
+
 SECTION("perf_event")
 int infp_frames(struct bpf_perf_event_data *context)
 {
@@ -562,6 +569,7 @@ int infp_frames(struct bpf_perf_event_data *context)
                 process = process_of_fork(task, pid, own);
         if (own && process)
                 take(process, task, pid, own, context->regs.rip);
+        deep_take(context, task, pid);
         return 1; /* perf's own sample goes on */
 }
 

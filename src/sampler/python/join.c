@@ -11,7 +11,7 @@ struct waiting {
 
 /* Between record and sample, each of which may have the earlier time (Linux 6.3 stamps the sample first): microseconds, unless a virtual
  * machine loses its CPU between the two. */
-static const uint64_t longest_ns = 5 * INFP_NS_PER_MS;
+static const uint64_t longest_ns = INFP_JOIN_LONGEST_NS;
 /* A thread may switch as often as this, always at one place of the kernel. */
 static const uint64_t switch_ns = 50 * 1000;
 
@@ -56,9 +56,18 @@ static uint64_t address_of(const struct infp_perf_sample *sample)
         return sample->has_registers && !sample->is_in_kernel ? sample->registers[INFP_RIP] : 0;
 }
 
-static bool is_of(const struct infp_frames_record *record, const struct infp_perf_sample *sample, uint64_t address)
+bool infp_python_join_is_of(const struct infp_perf_sample *sample, int32_t pid, int32_t tid, uint64_t address)
 {
-        return record->tid == sample->tid && record->pid == sample->pid && (!address || record->address == address);
+        const uint64_t wanted = address_of(sample);
+
+        return tid == sample->tid && pid == sample->pid && (!wanted || address == wanted);
+}
+
+uint64_t infp_python_join_distance(const struct infp_perf_sample *sample)
+{
+        const uint64_t half_period_ns = sample->is_switch ? switch_ns : sample->period / 2;
+
+        return half_period_ns < longest_ns ? half_period_ns : longest_ns;
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)
@@ -69,9 +78,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 const struct infp_frames_record *infp_python_join_take(struct infp_python_join *join,
                                                        const struct infp_perf_sample *sample)
 {
-        const uint64_t address = address_of(sample),
-                       half_period_ns = sample->is_switch ? switch_ns : sample->period / 2;
-        uint64_t nearest_ns = (half_period_ns < longest_ns ? half_period_ns : longest_ns) + 1;
+        uint64_t nearest_ns = infp_python_join_distance(sample) + 1;
         struct waiting *at, *found = NULL;
 
         while ((at = infp_byte_ring_after(&join->ring, NULL)) &&
@@ -80,7 +87,8 @@ const struct infp_frames_record *infp_python_join_take(struct infp_python_join *
         for (; at && at->record.t_ns < sample->t_ns + longest_ns; at = infp_byte_ring_after(&join->ring, at)) {
                 const uint64_t ns = distance(at->record.t_ns, sample->t_ns);
 
-                if (at->is_used || ns >= nearest_ns || !is_of(&at->record, sample, address))
+                if (at->is_used || ns >= nearest_ns ||
+                    !infp_python_join_is_of(sample, at->record.pid, at->record.tid, at->record.address))
                         continue;
                 found = at;
                 nearest_ns = ns;

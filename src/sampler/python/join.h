@@ -6,6 +6,11 @@
 #include "sampler/perf/perf.h"
 #include "sampler/python/frames.h"
 
+/* Whether what was read in some interrupt can be of that of the sample, and how far apart both times may be. */
+bool infp_python_join_is_of(const struct infp_perf_sample *sample, int32_t pid, int32_t tid, uint64_t address);
+uint64_t infp_python_join_distance(const struct infp_perf_sample *sample);
+#define INFP_JOIN_LONGEST_NS UINT64_C(5000000) /* at most so much */
+
 struct infp_python_join {
         struct infp_byte_ring ring;
 };

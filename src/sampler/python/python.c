@@ -13,8 +13,10 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "sampler/perf/front.h"
 #include "sampler/python/bpf.h"
 #include "sampler/python/codes.h"
+#include "sampler/python/deep.h"
 #include "sampler/python/finder.h"
 #include "sampler/python/join.h"
 
@@ -70,7 +72,7 @@ struct infp_pythons {
                 pthread_t thread;
                 bool has_thread;
                 atomic_bool is_done; /* then the rest is there */
-                uint32_t ring_bytes;
+                uint32_t ring_bytes, deep_bytes;
                 struct infp_bpf *bpf;
                 int r;
                 const char *fix;
@@ -80,6 +82,10 @@ struct infp_pythons {
         struct infp_python_finder *finder;
         struct infp_python_codes *codes;
         struct infp_python_join join;
+        struct infp_deep *deep; /* NULL: the rest of stacks is not read */
+        struct infp_deep_wants wants;
+        uint64_t deep_ns; /* when the last of it came */
+        struct infp_unwind_dump rest[INFP_DEEP_DUMPS];
         struct infp_perf_handler next;
         struct infp_map by_pid;
         struct interpreter *interpreters;
@@ -436,11 +442,16 @@ const struct infp_perf_sample *infp_pythons_sample(struct infp_pythons *pythons,
                                                    struct infp_perf_sample *ret)
 {
         const struct infp_python_moment *moment = moment_of(pythons, sample);
+        const uint32_t n_rest = pythons->deep ? infp_deep_take(pythons->deep, sample, pythons->rest) : 0;
 
-        if (!moment)
+        if (!moment && !n_rest)
                 return sample;
         *ret = *sample;
         ret->python = moment;
+        ret->rest = pythons->rest;
+        ret->n_rest = n_rest;
+        if (n_rest)
+                pythons->deep_ns = sample->t_ns;
         return ret;
 }
 
@@ -466,8 +477,10 @@ struct infp_perf_handler infp_pythons_handler(struct infp_pythons *pythons, cons
 
 /* ---- the front ---- */
 
-static uint32_t ring_bytes(uint32_t samples)
+static uint32_t ring_bytes(const struct infp_perf *perf)
 {
+        const uint32_t samples =
+                perf ? infp_perf_rings(perf) * (infp_perf_ring_bytes(perf) / (infp_perf_stack_bytes(perf) + 1)) : 0;
         uint32_t bytes = LEAST_RING_BYTES;
 
         while (bytes < MOST_RING_BYTES && bytes / RECORD_BYTES < samples)
@@ -475,13 +488,37 @@ static uint32_t ring_bytes(uint32_t samples)
         return bytes;
 }
 
+/* What comes in 50 ms if all stacks are deep, which is twice as long as they wait (infp_pythons_due). */
+static uint32_t deep_bytes(const struct infp_pythons_options *options)
+{
+        const unsigned n_rings = options->perf ? infp_perf_rings(options->perf) : 0;
+        const double wanted = options->deep_hz * n_rings / 20 * INFP_DEEP_PIECES * sizeof(struct infp_deep_piece);
+        uint32_t bytes = LEAST_RING_BYTES;
+
+        while (bytes < MOST_RING_BYTES && bytes < wanted)
+                bytes *= 2;
+        return bytes;
+}
+
+/* Without it, all but the rest of stacks is there. */
+static void open_deep(struct infp_pythons *pythons)
+{
+        const uint32_t copied = infp_perf_copied_bytes(pythons->options.perf);
+        const int map = pythons->options.deep_hz > 0 ? infp_bpf_begin_deep(pythons->bpf, copied) : -ENOENT;
+        const int r = map < 0 ? map : infp_deep_open(map, pythons->load.deep_bytes, &pythons->deep);
+
+        if (r < 0)
+                infp_debug("python: the rest of stacks is not read in the kernel: %s", strerror(-r));
+}
+
 static void *load(void *context)
 {
         struct infp_pythons *pythons = context;
         const uint64_t one = 1;
 
-        pythons->load.r = infp_bpf_open(pythons->load.ring_bytes, pythons->options.least_wait_ns, &pythons->load.bpf,
-                                        &pythons->load.fix, &pythons->load.err);
+        pythons->load.r =
+                infp_bpf_open(pythons->load.ring_bytes, pythons->load.deep_bytes, pythons->options.least_wait_ns,
+                              &pythons->load.bpf, &pythons->load.fix, &pythons->load.err);
         pythons->load.cpu_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         atomic_store(&pythons->load.is_done, true);
         (void) !write(pythons->options.wake_fd, &one, sizeof(one));
@@ -504,7 +541,8 @@ int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pyt
                 return infp_fail(err, -ENOMEM, "no memory for Python frames");
         pythons->options = *options;
         pythons->new_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        pythons->load.ring_bytes = ring_bytes(options->samples);
+        pythons->load.ring_bytes = ring_bytes(options->perf);
+        pythons->load.deep_bytes = deep_bytes(options);
         pythons->codes = infp_python_codes_new(options->names);
         r = infp_python_join_init(&pythons->join, pythons->load.ring_bytes);
         if (r == 0)
@@ -530,6 +568,7 @@ struct infp_pythons *infp_pythons_free(struct infp_pythons *pythons)
         if (!pythons)
                 return NULL;
         join_loader(pythons);
+        infp_deep_free(pythons->deep);
         infp_python_finder_free(pythons->finder);
         infp_bpf_free(pythons->load.bpf);
         infp_python_codes_free(pythons->codes);
@@ -578,6 +617,7 @@ int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const ch
         }
         pythons->bpf = pythons->load.bpf;
         put_known(pythons);
+        open_deep(pythons);
         return infp_bpf_program(pythons->bpf);
 }
 
@@ -596,9 +636,22 @@ struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons, struct 
         return r < 0 ? NULL : pythons->bpf;
 }
 
-bool infp_pythons_are_new(const struct infp_pythons *pythons, uint64_t now_ns)
+static const uint64_t soon_ns = 4 * INFP_NS_PER_MS, deep_ns = 25 * INFP_NS_PER_MS;
+
+uint64_t infp_pythons_due(const struct infp_pythons *pythons, uint64_t now_ns)
 {
-        return now_ns < pythons->new_ns + NEW_S * INFP_NS_PER_S;
+        if (now_ns < pythons->new_ns + NEW_S * INFP_NS_PER_S)
+                return now_ns + soon_ns;
+        return pythons->deep_ns && now_ns < pythons->deep_ns + NEW_S * INFP_NS_PER_S ? now_ns + deep_ns : UINT64_MAX;
+}
+
+void infp_pythons_want(void *context, int32_t tid, uint64_t address)
+{
+        struct infp_pythons *pythons = context;
+        const struct infp_deep_wanted *wanted = pythons->deep ? infp_deep_want(&pythons->wants, tid, address) : NULL;
+
+        if (wanted)
+                infp_bpf_want(pythons->bpf, tid, wanted);
 }
 
 void infp_pythons_turn(struct infp_pythons *pythons, uint64_t now_ns)

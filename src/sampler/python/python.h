@@ -20,10 +20,11 @@ const char *infp_python_way_name(enum infp_python_way way);
 struct infp_pythons_options {
         struct infp_python_names *names; /* filled; stays for longer than this */
         int root_fd, wake_fd;            /* wake_fd: an eventfd that has infp_pythons_turn called soon */
-        uint32_t samples;                /* that perf's buffers hold: so many records have room, too */
+        const struct infp_perf *perf;    /* so many records as its buffers hold samples have room, too */
         bool has_records;                /* perf reports what processes map, and when they run another program */
         bool has_program;                /* the kernel's program is to be loaded; else the front reads frames alone */
         uint64_t least_wait_ns;          /* waits are timed in the kernel, where that is possible; 0: they are not */
+        double deep_hz;                  /* the rate of samples whose stacks are read beyond perf's copy; 0: none are */
         /* A Python that is not known (-ENOTSUP) or may not be read: once a text. */
         void (*problem)(void *context, int r, const char *text);
         /* The Python of a process is known; python NULL: it runs that program no more. May be NULL. program: as in infp_python_read. */
@@ -66,14 +67,17 @@ struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons, struct 
 
 /* A handler that gives all on to the next one, and learns of processes by it. */
 struct infp_perf_handler infp_pythons_handler(struct infp_pythons *pythons, const struct infp_perf_handler *next);
-/* The sample, or a copy in *ret that has its Python frames: until the next call. */
+/* The sample, or a copy in *ret that has its Python frames and the rest of its stack: until the next call. */
 const struct infp_perf_sample *infp_pythons_sample(struct infp_pythons *pythons, const struct infp_perf_sample *sample,
                                                    struct infp_perf_sample *ret);
 /* Before each reading of perf's buffers: takes what the kernel has read. */
 void infp_pythons_drain(struct infp_pythons *pythons);
-/* Whether perf's buffers are to be read often now: a program has just begun, and what it does before its Python is known has no Python
- * frames; or code was gone before its name was read. */
-bool infp_pythons_are_new(const struct infp_pythons *pythons, uint64_t now_ns);
+/* When perf's buffers are to be read next, at the latest; UINT64_MAX: when they are filled. Soon where a program has just begun, what it
+ * does before its Python is known having no Python frames; where code was gone before its name was read; and where the rest of deep stacks
+ * comes, which has no room for long. */
+uint64_t infp_pythons_due(const struct infp_pythons *pythons, uint64_t now_ns);
+/* A sample's stack lacked what lies there: it is read with the next ones of its thread. */
+void infp_pythons_want(void *pythons, int32_t tid, uint64_t address);
 /* After it: takes what was found out about processes. */
 void infp_pythons_turn(struct infp_pythons *pythons, uint64_t now_ns);
 

@@ -15,15 +15,16 @@
 
 struct infp_space_process {
         int32_t pid;
-        uint64_t id;       /* 0: not asked yet */
-        uint64_t begin_ns; /* as the record of its fork says; 0: it was there before */
-        uint64_t read_ns;  /* when /proc/PID/maps was read; records of before are in it */
-        uint64_t asked_ns; /* when that was tried last */
-        unsigned n_moves;  /* times that it was, since memory was put in the place of a file's code */
-        uint64_t pause_ns; /* until it may be tried again, without a reason that is sure to be one */
-        uint64_t lost;     /* as of infp_processes.lost, then */
-        uint64_t exec_ns;  /* of its last exec that was told of; 0: none */
-        uint64_t ended_ns; /* 0: its first thread has not ended */
+        uint64_t id;         /* 0: not asked yet */
+        uint64_t begin_ns;   /* as the record of its fork says; 0: it was there before */
+        uint64_t read_ns;    /* when /proc/PID/maps was read; records of before are in it */
+        uint64_t asked_ns;   /* when that was tried last */
+        unsigned n_moves;    /* times that it was, since memory was put in the place of a file's code */
+        uint64_t pause_ns;   /* until it may be tried again, without a reason that is sure to be one */
+        uint64_t lost;       /* as of infp_processes.lost, then */
+        uint64_t exec_ns;    /* of its last exec that was told of; 0: none */
+        uint64_t refused_ns; /* until then its memory is not asked for: it may not be read */
+        uint64_t ended_ns;   /* 0: its first thread has not ended */
         struct infp_space *space;
         char *jitdump; /* path; NULL: none was seen */
 };

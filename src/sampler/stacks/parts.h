@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "sampler/python/names.h"
 #include "sampler/spaces/process.h"
+#include "sampler/stacks/rest.h"
 #include "sampler/stacks/stack.h"
 #include "sampler/stacks/wait.h"
 #include "unwind/walk.h"
@@ -16,6 +17,7 @@ enum {
         INFP_STACK_PATH = 128,    /* ... and so many frames of each, the outermost */
         INFP_STACK_TEXT = 8192,   /* of a row: a path of 4,096 bytes, escaped as far as it fits */
         INFP_STACK_DEPTH = 1024,  /* of user frames */
+        INFP_STACK_CUT = 4,       /* threads whose samples are waited for */
         INFP_MAX_NAMELESS = 65536,
         INFP_FRAME_OF_KERNEL = 1 << 16, /* beside the flags of infp_unwind_frame */
         INFP_FRAME_OF_PYTHON = 1 << 17, /* the same; pc is the id of the named frame */
@@ -49,6 +51,13 @@ struct infp_stacks {
         uint64_t forgot_ns;
         uint32_t max_depth, last_space_id;
         uint64_t frames_cleared_ns, n_guesses;
+        struct infp_rest rest;
+        infp_stacks_lacked_fn *lacked; /* NULL: nobody asks */
+        void *lacked_context;
+        struct infp_stack_cut {
+                uint64_t period_ns, next_ns,
+                        last_ns; /* 0: none; when its next sample is due; when the last was taken */
+        } cut[INFP_STACK_CUT];   /* threads whose stacks lack their rest */
         struct infp_unwind_cache cache;
         struct infp_unwind_cached rules[INFP_STACK_RULES];
         struct infp_cached_frame ids[INFP_STACK_FRAMES];
@@ -62,6 +71,11 @@ struct infp_stacks {
                 uint32_t order[INFP_STACK_DEPTH];
                 struct infp_unwind_frame frames[INFP_STACK_DEPTH];
         } merge;
+        bool is_comparing;
+        struct {
+                uint64_t n, n_wrong;
+                struct infp_unwind_frame frames[INFP_PERF_MAX_KERNEL_FRAMES + INFP_STACK_DEPTH];
+        } compared;
         struct infp_row row;
         char text[INFP_STACK_TEXT];
         struct infp_stacks_counts counts;
@@ -84,7 +98,7 @@ struct infp_frame_place {
 struct infp_unwound {
         struct infp_space *space; /* its view is up to date */
         struct infp_unwind_space view;
-        struct infp_unwind_dump dump;
+        struct infp_unwind_dump dumps[1 + INFP_PERF_REST]; /* the kernel's copy first */
         struct infp_unwind_start start;
         struct infp_unwind_result result; /* of the user's frames */
         uint32_t n_kernel;

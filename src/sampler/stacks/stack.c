@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/debug.h"
 #include "base/guarded_map.h"
 #include "base/time.h"
 #include "sampler/sampler.h"
@@ -19,6 +20,7 @@ enum {
         CLEAR_FRAMES_S = 5, /* so that objects in use are known to be */
         AHEAD_WORDS = 4096, /* of a stack that are looked at for objects that will be needed */
         GUESS_WORDS = 512,  /* where a guess may find its caller */
+        CALLS = 4,          /* that a thread must still be in when the rest of its stack is read */
 };
 
 const char *infp_stack_mode_name(enum infp_stack_mode mode)
@@ -40,6 +42,7 @@ int infp_stacks_new(const struct infp_stacks_options *options, struct infp_stack
         stacks->max_depth = options->max_depth ? options->max_depth : INFP_SAMPLER_DEFAULT_DEPTH;
         if (stacks->max_depth > INFP_STACK_DEPTH)
                 stacks->max_depth = INFP_STACK_DEPTH;
+        stacks->is_comparing = infp_debug_is_on();
         stacks->row.text = stacks->text;
         stacks->row.text_cap = sizeof(stacks->text);
         infp_ids_init(&stacks->seen, MOST_SEEN);
@@ -67,6 +70,7 @@ struct infp_stacks *infp_stacks_free(struct infp_stacks *stacks)
                         infp_space_unref(at->space);
                 }
                 infp_wait_done(&stacks->wait);
+                infp_rest_done(&stacks->rest);
                 if (stacks->objects)
                         infp_stack_nameless_done(stacks);
                 infp_processes_done(&stacks->processes);
@@ -156,21 +160,27 @@ static bool unwind(struct infp_stacks *stacks, struct infp_space *space, const s
                    struct infp_unwound *ret, const struct infp_object **ret_object)
 {
         *ret_object = NULL;
-        *ret = (struct infp_unwound){ .space = space, .n_kernel = sample->n_kernel };
+        ret->space = space;
+        ret->n_kernel = sample->n_kernel;
+        ret->is_guessable = false;
+        ret->result = (struct infp_unwind_result){ 0 };
         for (uint32_t i = 0; i < sample->n_kernel; i++)
                 stacks->frames[i] =
                         (struct infp_unwind_frame){ sample->kernel[i], 0, INFP_NO_MAPPING, INFP_FRAME_OF_KERNEL };
+        ret->view = (struct infp_unwind_space){ 0 };
         if (!sample->has_registers)
                 return true;
         ret->result.end = INFP_UNWIND_BROKEN;
         infp_objects_forget_pages(stacks->objects);
         if (infp_space_view(space, stacks->objects, &stacks->last_space_id, &ret->view) < 0)
                 return true;
-        ret->dump = (struct infp_unwind_dump){ sample->stack, sample->registers[INFP_RSP], sample->stack_size,
-                                               sample->is_cut };
+        ret->dumps[0] = (struct infp_unwind_dump){ sample->stack, sample->registers[INFP_RSP], sample->stack_size,
+                                                   sample->is_cut };
+        for (uint32_t i = 0; i < sample->n_rest; i++)
+                ret->dumps[1 + i] = sample->rest[i];
         ret->start = (struct infp_unwind_start){ .space = &ret->view,
-                                                 .dumps = &ret->dump,
-                                                 .n_dumps = 1,
+                                                 .dumps = ret->dumps,
+                                                 .n_dumps = 1 + sample->n_rest,
                                                  .values = sample->registers,
                                                  .unknown = sample->unknown };
         walk(stacks, ret, infp_objects_table_maps(stacks->objects));
@@ -225,13 +235,130 @@ static void resolve(struct infp_stacks *stacks, struct infp_unwound *unwound, co
                 infp_stack_merge(stacks, unwound, sample->python, &stacks->counts.modes[moment->mode]);
         n = unwound->n_kernel + unwound->result.n_frames;
         moment->is_truncated = unwound->result.end != INFP_UNWIND_COMPLETE;
+        if (unwound->result.end == INFP_UNWIND_TRUNCATED && stacks->lacked && moment->mode == INFP_STACK_CPU)
+                stacks->lacked(stacks->lacked_context, sample->tid, unwound->result.address);
+        if (unwound->result.end == INFP_UNWIND_TRUNCATED)
+                moment->cut_bytes = unwound->result.address - sample->registers[INFP_RSP];
         moment->depth = n ? n - 1 : 0;
         moment->stack = infp_stack_nodes(stacks, moment, unwound);
         infp_stack_count(stacks, moment->mode, &unwound->result);
+        stacks->counts.modes[moment->mode].deep += sample->n_rest && !moment->is_completed;
+        stacks->counts.modes[moment->mode].completed += moment->is_completed;
         stacks->counts.modes[moment->mode].hurried += object && moment->is_truncated;
         stacks->found = unwound;
         found(context, cookie, moment);
         stacks->found = NULL;
+}
+
+/* ---- the rest of a stack that is larger than its copy ---- */
+
+/* Nothing in memory shows for sure that a thread has not left a call for the same one from another caller: what is older is not read. */
+static const uint64_t late_ns = INFP_NS_PER_MS;
+static const uint64_t refused_ns = 10 * INFP_NS_PER_S; /* until a process that may not be read is asked again */
+
+/* A sample is looked for this long after it is due, and not more often than that. */
+static const uint64_t prompt_ns = 250 * 1000, prompt_pause_ns = 2 * INFP_NS_PER_MS;
+
+/* When a busy thread's next sample is due. */
+static void expect(struct infp_stacks *stacks, const struct infp_perf_sample *sample, uint64_t now_ns)
+{
+        stacks->cut[(uint32_t) sample->tid % INFP_STACK_CUT] = (struct infp_stack_cut){
+                .period_ns = sample->period,
+                .next_ns = sample->t_ns + ((now_ns - sample->t_ns) / sample->period + 1) * sample->period,
+                .last_ns = now_ns,
+        };
+}
+
+uint64_t infp_stacks_due(struct infp_stacks *stacks, uint64_t now_ns)
+{
+        uint64_t ret = UINT64_MAX;
+
+        for (unsigned i = 0; i < INFP_STACK_CUT; i++) {
+                struct infp_stack_cut *cut = &stacks->cut[i];
+
+                if (!cut->period_ns || now_ns > cut->last_ns + INFP_NS_PER_S)
+                        continue;
+                if (cut->next_ns < now_ns)
+                        cut->next_ns += ((now_ns - cut->next_ns) / cut->period_ns + 1) * cut->period_ns;
+                ret = cut->next_ns + prompt_ns < ret ? cut->next_ns + prompt_ns : ret;
+        }
+        return ret < now_ns + prompt_pause_ns ? now_ns + prompt_pause_ns : ret;
+}
+
+/* Whether the rest may be read now: the sample has just been taken. */
+static bool is_completable(const struct infp_stacks *stacks, const struct infp_space_process *process,
+                           const struct infp_perf_sample *sample, const struct infp_unwound *unwound,
+                           enum infp_stack_mode mode)
+{
+        return unwound->result.end == INFP_UNWIND_TRUNCATED && stacks->options.is_completing &&
+               mode == INFP_STACK_CPU && sample->period && sample->t_ns >= process->refused_ns;
+}
+
+/* Of few calls all bytes are to be the same: another call of the same function may have the same return addresses. */
+static uint64_t witness_of(const struct infp_stacks *stacks, const struct infp_unwound *unwound)
+{
+        return unwound->result.n_frames > CALLS
+                       ? stacks->frames[unwound->n_kernel + unwound->result.n_frames - CALLS].sp - 8
+                       : 0;
+}
+
+/* Reads what the walk lacks, until it lacks nothing more that can be read. False: a table that is missing leads on. */
+static bool complete(struct infp_stacks *stacks, struct infp_space_process *process, struct infp_perf_sample *sample,
+                     struct infp_unwound *unwound, const struct infp_object **ret_object,
+                     struct infp_stack_found *moment)
+{
+        struct infp_rest *rest = &stacks->rest;
+        const struct infp_perf_sample before = *sample;
+        const uint64_t now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        enum infp_rest_read r = now_ns > sample->t_ns + late_ns ? INFP_REST_MOVED : INFP_REST_READ;
+        bool is_known = true;
+
+        expect(stacks, sample, now_ns);
+        infp_rest_begin(rest, sample, witness_of(stacks, unwound));
+        while (is_known && r == INFP_REST_READ && unwound->result.end == INFP_UNWIND_TRUNCATED &&
+               (r = infp_rest_add(rest, unwound->result.address)) == INFP_REST_READ) {
+                sample->rest = rest->dumps;
+                sample->n_rest = rest->n_dumps;
+                is_known = unwind(stacks, process->space, sample, unwound, ret_object);
+        }
+        if (r == INFP_REST_DENIED)
+                process->refused_ns = sample->t_ns + refused_ns;
+        if (r == INFP_REST_MOVED || (rest->n_pieces && !infp_rest_holds(rest))) {
+                stacks->counts.modes[moment->mode].moved++;
+                if (!rest->n_pieces)
+                        return true;
+                *sample = before;
+                return unwind(stacks, process->space, sample, unwound, ret_object);
+        }
+        moment->is_completed = rest->n_pieces > 0;
+        return is_known;
+}
+
+/* To measure how often `complete` is wrong (docs/performance.md): what it makes of a sample whose rest is of the same moment. */
+static void compare(struct infp_stacks *stacks, struct infp_space_process *process,
+                    const struct infp_perf_sample *sample, const struct infp_unwound *unwound,
+                    const struct infp_stack_found *moment)
+{
+        const uint32_t n = unwound->n_kernel + unwound->result.n_frames;
+        const struct infp_stack_counts counts = stacks->counts.modes[moment->mode];
+        struct infp_stack_found found = *moment;
+        struct infp_perf_sample bare = *sample;
+        const struct infp_object *object;
+        struct infp_unwound later;
+        bool is_same;
+
+        memcpy(stacks->compared.frames, stacks->frames, n * sizeof(stacks->frames[0]));
+        bare.n_rest = 0;
+        if (unwind(stacks, process->space, &bare, &later, &object) && later.result.end == INFP_UNWIND_TRUNCATED &&
+            complete(stacks, process, &bare, &later, &object, &found) && later.result.end == INFP_UNWIND_COMPLETE) {
+                is_same = later.result.n_frames == unwound->result.n_frames;
+                for (uint32_t i = 0; i < n && is_same; i++)
+                        is_same = stacks->frames[i].pc == stacks->compared.frames[i].pc;
+                stacks->compared.n++;
+                stacks->compared.n_wrong += !is_same;
+        }
+        stacks->counts.modes[moment->mode] = counts;
+        memcpy(stacks->frames, stacks->compared.frames, n * sizeof(stacks->frames[0]));
 }
 
 /* Goes on with one that has waited. False: it waits for another table. */
@@ -306,6 +433,7 @@ void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample 
         struct infp_space_process *process;
         struct infp_unwound unwound;
         struct infp_perf_sample own;
+        bool is_known;
 
         moment.cpu = sample->cpu;
         moment.mode = mode;
@@ -323,8 +451,17 @@ void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample 
                         sample = &own;
                 }
         }
-        if (stacks->wait.n_by_thread[infp_wait_bucket(sample->tid)] ||
-            !unwind(stacks, process->space, sample, &unwound, &object)) {
+        is_known = !stacks->wait.n_by_thread[infp_wait_bucket(sample->tid)] &&
+                   unwind(stacks, process->space, sample, &unwound, &object);
+        if (is_known && sample->n_rest && stacks->is_comparing && unwound.result.end == INFP_UNWIND_COMPLETE)
+                compare(stacks, process, sample, &unwound, &moment);
+        if (is_known && is_completable(stacks, process, sample, &unwound, mode)) {
+                if (sample != &own)
+                        own = *sample;
+                sample = &own;
+                is_known = complete(stacks, process, &own, &unwound, &object, &moment);
+        }
+        if (!is_known) {
                 struct infp_waiting *waiting = put_waiting(stacks, sample);
 
                 if (waiting) {
@@ -360,6 +497,9 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
         if (found->stack) {
                 infp_row_id(row, INFP_STACK_SAMPLES_STACK, found->stack);
                 infp_row_bool(row, INFP_STACK_SAMPLES_IS_TRUNCATED, found->is_truncated);
+                infp_row_bool(row, INFP_STACK_SAMPLES_IS_COMPLETED, found->is_completed);
+                if (found->cut_bytes)
+                        infp_row_i64(row, INFP_STACK_SAMPLES_CUT_BYTES, (int64_t) found->cut_bytes);
         }
         infp_row_f64(row, INFP_STACK_SAMPLES_WEIGHT, weight);
         infp_row_i64(row, INFP_STACK_SAMPLES_SAMPLES, found->samples);
@@ -469,6 +609,13 @@ void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns)
         infp_processes_sweep(&stacks->processes, now_ns);
 }
 
+void infp_stacks_complete(struct infp_stacks *stacks, bool is_completing, infp_stacks_lacked_fn *lacked, void *context)
+{
+        stacks->lacked = lacked;
+        stacks->lacked_context = context;
+        stacks->options.is_completing = is_completing;
+}
+
 int infp_stacks_wake_fd(const struct infp_stacks *stacks)
 {
         return infp_objects_wake_fd(stacks->objects);
@@ -485,6 +632,9 @@ void infp_stacks_end(struct infp_stacks *stacks, uint64_t deadline_ns)
                 infp_stacks_turn(stacks, infp_clock_ns(CLOCK_MONOTONIC));
         }
         go_through(stacks, deadline_ns, true);
+        if (stacks->compared.n)
+                infp_debug("stacks: %llu were completed beside their rest of the same moment, %llu of them differ",
+                           (unsigned long long) stacks->compared.n, (unsigned long long) stacks->compared.n_wrong);
 }
 
 void infp_stacks_seed(struct infp_stacks *stacks, pid_t pid)

@@ -31,6 +31,7 @@ struct infp_stacks_options {
         int (*put)(void *context, const struct infp_row *row);
         void *put_context;
         const struct infp_python_names *python; /* of frames that samples have; NULL: they have none */
+        bool is_completing; /* samples come as they are taken: the rest of a stack that is cut is read from memory */
 };
 
 struct infp_stacks;
@@ -59,6 +60,9 @@ struct infp_stack_found {
         enum infp_stack_mode mode;
         bool is_truncated; /* outer frames are missing */
         enum infp_gil gil; /* mode wall */
+        bool is_completed; /* the outermost were read from memory after the sample (rest.h) */
+        uint64_t
+                cut_bytes; /* from the stack pointer to what was not read; 0: nothing is missing, or it is not memory */
         uint32_t samples;  /* of the row: 1; more where a thread did not run between several (wall.h) */
 };
 
@@ -112,6 +116,11 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
 
 /* Takes what the helpers have finished, and lets go on what waited for it. Call it after each reading of the buffers. */
 void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns);
+/* options.is_completing from now on; and lacked is called when a stack of mode cpu lacks the 8 bytes at address. */
+typedef void infp_stacks_lacked_fn(void *context, int32_t tid, uint64_t address);
+void infp_stacks_complete(struct infp_stacks *stacks, bool is_completing, infp_stacks_lacked_fn *lacked, void *context);
+/* When to look for a sample whose stack will lack its rest, which has to be read at once; UINT64_MAX: none is expected. */
+uint64_t infp_stacks_due(struct infp_stacks *stacks, uint64_t now_ns);
 /* Readable when a turn has something to do: to be polled with the buffers. */
 int infp_stacks_wake_fd(const struct infp_stacks *stacks);
 /* Waits for tables until deadline_ns (CLOCK_MONOTONIC) and makes stacks of all that waits, with what is there then. */
@@ -126,6 +135,8 @@ struct infp_stack_counts {
         uint64_t
                 hurried; /* of those: without a table that was still to be built, since the queue was full or the end came */
         uint64_t frames, guessed_frames; /* user frames */
+        uint64_t deep, completed;        /* stacks with more than their copy: of the same moment, or read after it */
+        uint64_t moved; /* of truncated ones: the thread had gone on, or may have, before the rest was read */
         /* Of stacks in which Python was at work: its frames are in their places; or not, since both parts do not fit, since its frames
          * could not be read whole, or since none were read. */
         uint64_t python_merged, python_unmerged, python_torn, python_missed;

@@ -20,7 +20,8 @@ struct infp_waiting *infp_wait_put(struct infp_wait *wait, const struct infp_per
 {
         const size_t kernel = sample->n_kernel * sizeof(sample->kernel[0]), stack = sample->stack_size;
         const size_t python = infp_python_moment_bytes(sample->python);
-        const size_t size = sizeof(struct infp_waiting) + kernel + python + stack;
+        const size_t rest = infp_perf_rest_bytes(sample);
+        const size_t size = sizeof(struct infp_waiting) + kernel + python + rest + stack;
         struct infp_waiting *waiting = infp_byte_ring_begin(&wait->ring, size, 0);
         char *data;
 
@@ -32,9 +33,10 @@ struct infp_waiting *infp_wait_put(struct infp_wait *wait, const struct infp_per
                 memcpy(data, sample->kernel, kernel);
         waiting->sample.python = infp_python_moment_copy(sample->python, data + kernel, &waiting->python);
         if (stack)
-                memcpy(data + kernel + python, sample->stack, stack);
+                memcpy(data + kernel + python + rest, sample->stack, stack);
+        infp_perf_rest_copy(sample, data + kernel + python, &waiting->sample);
         waiting->sample.kernel = (const uint64_t *) (void *) data;
-        waiting->sample.stack = (const uint8_t *) data + kernel + python;
+        waiting->sample.stack = (const uint8_t *) data + kernel + python + rest;
         infp_byte_ring_commit(&wait->ring, size);
         wait->used += size;
         wait->n++;

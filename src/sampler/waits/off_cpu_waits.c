@@ -73,12 +73,12 @@ static const char *word_of(struct infp_off_cpu_waits *waits, const char *text)
 /* NULL: no room; the sample is then taken without a stack. */
 static struct copy *new_copy(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample)
 {
-        const size_t python = infp_python_moment_bytes(sample->python);
+        const size_t python = infp_python_moment_bytes(sample->python), rest = infp_perf_rest_bytes(sample);
         struct copy *copy;
 
         if (waits->n_copies >= INFP_OFF_CPU_MAX_COPIES || sample->n_kernel > INFP_PERF_MAX_KERNEL_FRAMES)
                 return NULL;
-        copy = malloc(sizeof(*copy) + python + sample->stack_size);
+        copy = malloc(sizeof(*copy) + python + rest + sample->stack_size);
         if (!copy)
                 return NULL;
         waits->n_copies++;
@@ -87,10 +87,11 @@ static struct copy *new_copy(struct infp_off_cpu_waits *waits, const struct infp
         if (sample->n_kernel)
                 memcpy(copy->kernel, sample->kernel, sample->n_kernel * sizeof(copy->kernel[0]));
         if (sample->stack_size)
-                memcpy(copy->data + python, sample->stack, sample->stack_size);
+                memcpy(copy->data + python + rest, sample->stack, sample->stack_size);
         copy->sample.kernel = copy->kernel;
         copy->sample.python = infp_python_moment_copy(sample->python, copy->data, &copy->python);
-        copy->sample.stack = copy->data + python;
+        infp_perf_rest_copy(sample, copy->data + python, &copy->sample);
+        copy->sample.stack = copy->data + python + rest;
         return copy;
 }
 

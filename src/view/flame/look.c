@@ -145,12 +145,28 @@ void infp_flame_cuts(struct infp_str *out, const struct infp_flame *flame)
                 "the table, or `infprof flamegraph --diff RUN --top`");
 }
 
+void infp_flame_cut_bytes(struct infp_str *out, const struct infp_flame *flame)
+{
+        const struct infp_profile_cut *cut = &flame->cut;
+
+        if (cut->most <= 0)
+                return;
+        infp_str_puts(out, " (too deep: read for ");
+        if (cut->least < cut->most) {
+                infp_human_bytes(out, (double) cut->least);
+                infp_str_puts(out, " to ");
+        }
+        infp_human_bytes(out, (double) cut->most);
+        infp_str_puts(out, ")");
+}
+
 void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
 {
         const struct {
                 uint64_t samples;
                 const char *what;
         } parts[] = { { flame->truncated_samples, "are incomplete (outermost frames missing)" },
+                      { flame->completed_samples, "were completed just after the sample" },
                       { flame->guessed_samples, "have a guessed frame" },
                       { flame->unnamed_samples, "end without a name" } };
         bool is_first = true;

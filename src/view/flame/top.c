@@ -478,6 +478,9 @@ static void put_sampling_json(struct infp_json *json, const struct infp_sampling
         put_number_json(json, "dropped", s->dropped);
         put_number_json(json, "truncated", s->truncated);
         put_number_json(json, "incomplete", s->incomplete);
+        put_number_json(json, "deep", s->deep);
+        put_number_json(json, "completed", s->completed);
+        put_number_json(json, "moved", s->moved);
         put_number_json(json, "frames", s->frames);
         put_number_json(json, "guessed_frames", s->guessed_frames);
         put_number_json(json, "skipped_threads", s->skipped_threads);
@@ -537,6 +540,9 @@ int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_v
         }
         infp_json_member_u64(json, "truncated_samples", f->truncated_samples);
         infp_json_member_u64(json, "cut_samples", f->cut_samples);
+        infp_json_member_u64(json, "completed_samples", f->completed_samples);
+        put_number_json(json, "cut_bytes_least", f->cut.most > 0 ? (double) f->cut.least : NAN);
+        put_number_json(json, "cut_bytes_most", f->cut.most > 0 ? (double) f->cut.most : NAN);
         infp_json_member_u64(json, "guessed_samples", f->guessed_samples);
         infp_json_member_u64(json, "unnamed_samples", f->unnamed_samples);
         put_sampling_json(json, s);

@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "base/mem.h"
+#include "view/flame/words.h"
 
 static const double most_rejected = 0.1; /* of reads; above it the profile is biased */
 
@@ -95,6 +96,7 @@ static void put_ends(struct infp_str *out, const struct infp_flame *f)
         }
         infp_str_puts(out, "Stacks without their outermost frames: ");
         infp_trust_share(out, (double) truncated, (double) f->samples);
+        infp_flame_cut_bytes(out, f);
         if (f->cut_samples) {
                 infp_str_puts(out, ", cut because the run's tables are damaged: ");
                 infp_trust_share(out, (double) f->cut_samples, (double) f->samples);
@@ -102,14 +104,23 @@ static void put_ends(struct infp_str *out, const struct infp_flame *f)
         infp_str_puts(out, ". ");
 }
 
-/* Of those: a larger stack copy would not have helped. */
-static void put_incomplete(struct infp_str *out, const struct infp_sampling_mode *s)
+/* Frames beyond the kernel's copies, of which those that were read after the sample may be another call's; and of what is missing, what a
+ * larger copy would not have helped. */
+static void put_copies(struct infp_str *out, const struct infp_sampling_mode *s)
 {
-        if (!(s->taken > 0 && s->incomplete > 0))
-                return;
-        infp_str_puts(out, "Stacks that were copied but could not be unwound to their end: ");
-        infp_trust_share(out, s->incomplete, s->taken);
-        infp_str_puts(out, ". ");
+        const struct {
+                double n;
+                const char *what;
+        } parts[] = { { s->deep, "Stacks deeper than their copy, read further at the same moment: " },
+                      { s->completed, "Stacks completed from memory just after the sample: " },
+                      { s->incomplete, "Stacks that were copied but could not be unwound to their end: " } };
+
+        for (unsigned i = 0; i < INFP_COUNT(parts) && s->taken > 0; i++)
+                if (parts[i].n > 0) {
+                        infp_str_puts(out, parts[i].what);
+                        infp_trust_share(out, parts[i].n, s->taken);
+                        infp_str_puts(out, ". ");
+                }
 }
 
 static void put_names(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
@@ -228,7 +239,7 @@ void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, c
         if (flame && flame->samples)
                 put_ends(out, flame);
         if (s)
-                put_incomplete(out, s);
+                put_copies(out, s);
         if (flame && flame->samples) {
                 put_names(out, flame, s);
                 put_python(out, flame, s);

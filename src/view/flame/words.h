@@ -27,6 +27,9 @@ void infp_flame_nothing(struct infp_str *out, const struct infp_flame *flame);
 /* For a difference whose incomplete stacks differ (infp_flame_cuts_differ): by how much, and what to compare. */
 void infp_flame_cuts(struct infp_str *out, const struct infp_flame *flame);
 
+/* " (too deep: read for 64 KiB to 1.2 MiB)"; nothing where no stack was. */
+void infp_flame_cut_bytes(struct infp_str *out, const struct infp_flame *flame);
+
 /* Its accuracy in a line, and in sentences: sentence i of INFP_FLAME_DOUBTS + look->n_notes; false: no such sentence. */
 void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame);
 enum { INFP_FLAME_DOUBTS = 5 };

@@ -1,0 +1,185 @@
+/* A part of the program in the kernel (frames.bpf.c): reads what perf's copy of a stack lacks, up to the stack's base, into a ring of its
+ * own. Nothing is read of stacks that fit into the copy. */
+#pragma once
+
+#include "sampler/python/deep_piece.h"
+
+static struct task_struct *(*const get_current_task_btf)(void) = (void *) BPF_FUNC_get_current_task_btf;
+static long (*const task_pt_regs)(struct task_struct *task) = (void *) BPF_FUNC_task_pt_regs;
+static void *(*const ring_reserve)(void *ring, __u64 size, __u64 flags) = (void *) BPF_FUNC_ringbuf_reserve;
+static void (*const ring_submit)(void *data, __u64 flags) = (void *) BPF_FUNC_ringbuf_submit;
+
+struct {
+        MAP_TYPE(BPF_MAP_TYPE_RINGBUF);
+        MAP_SIZE(1 << 20); /* the loader sets it */
+} deep_pieces SECTION(".maps");
+
+struct {
+        MAP_TYPE(BPF_MAP_TYPE_ARRAY);
+        MAP_SIZE(1);
+        __u32 *key;
+        struct infp_deep_state *value;
+} deep_state SECTION(".maps");
+
+struct {
+        MAP_TYPE(BPF_MAP_TYPE_LRU_HASH);
+        MAP_SIZE(INFP_DEEP_THREADS);
+        int *key;
+        struct infp_deep_wanted *value;
+} deep_wanted SECTION(".maps");
+
+struct deep_walk {
+        const struct infp_deep_wanted *wanted; /* NULL: pages from `at` to `end` */
+        __u64 t_ns, address, at, end;
+        int pid, tid;
+};
+
+static INLINE __u64 next_page(struct deep_walk *walk, __u32 i)
+{
+        __u64 page = walk->at;
+
+        if (walk->wanted) {
+                page = walk->wanted->pages[i & (INFP_DEEP_WANTED - 1)];
+                return page > walk->at ? page : 0;
+        }
+        walk->at += INFP_DEEP_PAGE;
+        return page < walk->end ? page : 0;
+}
+
+static long deep_step(__u32 i, struct deep_walk *walk)
+{
+        struct infp_deep_piece *piece;
+
+        if (!walk->wanted && walk->at >= walk->end)
+                return 1;
+        piece = ring_reserve(&deep_pieces, sizeof(*piece), 0);
+        if (!piece)
+                return 1;
+        piece->t_ns = walk->t_ns;
+        piece->address = walk->address;
+        piece->pid = walk->pid;
+        piece->tid = walk->tid;
+        for (int k = 0; k < INFP_DEEP_PAGES; k++) { /* a page that was never touched fails alone */
+                __u64 page = next_page(walk, i * INFP_DEEP_PAGES + (__u32) k);
+
+                if (page && read_user(piece->bytes + k * INFP_DEEP_PAGE, INFP_DEEP_PAGE, (const void *) page))
+                        page = 0;
+                piece->pages[k] = page;
+        }
+        ring_submit(piece, BPF_RB_NO_WAKEUP);
+        return 0;
+}
+
+static INLINE void deep_read(struct deep_walk *walk, __u64 begin, __u64 end, __u32 n)
+{
+        walk->at = begin & ~(__u64) (INFP_DEEP_PAGE - 1);
+        walk->end = end;
+        walk->wanted = 0;
+        loop(n, deep_step, walk, 0);
+}
+
+/* Finds a page that cannot be read: perf's copy ends below it. */
+static long deep_probe(__u32 i, struct deep_walk *walk)
+{
+        __u8 byte;
+
+        (void) i;
+        if (walk->at >= walk->end || read_user(&byte, sizeof(byte), (const void *) walk->at))
+                return 1;
+        walk->at = (walk->at | (INFP_DEEP_PAGE - 1)) + 1;
+        return 0;
+}
+
+/* The program's own, also while the kernel works for it. */
+static INLINE __u64 user_stack_pointer(struct bpf_perf_event_data *context)
+{
+        const struct pt_regs *regs;
+        __u64 ret = 0;
+
+        if (context->regs.cs & 3)
+                return context->regs.rsp;
+        regs = (const struct pt_regs *) task_pt_regs(get_current_task_btf());
+        return read_kernel(&ret, sizeof(ret), &regs->rsp) ? 0 : ret;
+}
+
+/* What a thread uses of its stack is less than that, and whatever else is mapped lies further below the first thread's. */
+#define DEEPEST ((__u64) 128 << 20)
+
+/* The base of the stack that sp is in: that of the first thread is where its program began, and of all others the C library's own data of
+ * the thread lie there, whose first word is their address. 0: not known (a stack that the program has made for itself). */
+static INLINE __u64 base_of(struct task_struct *task, __u64 start, __u64 sp)
+{
+        __u64 fs_base = 0;
+
+        if (start - sp < DEEPEST)
+                return start;
+        READ(fs_base, task->thread.fsbase);
+        return fs_base - sp < DEEPEST && read_pointer(fs_base) == fs_base ? fs_base : 0;
+}
+
+/* Of a thread that runs on its alternate stack: where its own has its base, which is its outer end. 0: it does not. */
+static INLINE __u64 base_of_other(struct task_struct *task, __u64 start, __u64 sp)
+{
+        unsigned long begin = 0, size = 0;
+        struct task_struct *leader = 0;
+        __u64 fs_base = 0;
+
+        READ(size, task->sas_ss_size);
+        READ(begin, task->sas_ss_sp);
+        if (sp - begin >= size)
+                return 0;
+        READ(leader, task->group_leader);
+        if (leader == task)
+                return start;
+        READ(fs_base, task->thread.fsbase);
+        return read_pointer(fs_base) == fs_base ? fs_base : 0;
+}
+
+static INLINE void deep_take(struct bpf_perf_event_data *context, struct task_struct *task, int pid)
+{
+        const __u64 part = (__u64) INFP_DEEP_PIECES / 2 * sizeof(((struct infp_deep_piece *) 0)->bytes);
+        __u64 sp, base, start = 0, above;
+        const struct infp_deep_wanted *wanted;
+        const struct infp_deep_state *state;
+        struct mm_struct *mm = 0;
+        struct deep_walk walk;
+        __u32 zero = 0;
+
+        state = map_lookup(&deep_state, &zero);
+        if (!state || !state->copied || context->sample_period == 1) /* switches are too many */
+                return;
+        READ(mm, task->mm);
+        sp = user_stack_pointer(context);
+        if (!mm || !sp)
+                return;
+        READ(start, mm->start_stack);
+        walk.address = context->regs.rip;
+        walk.pid = pid;
+        walk.tid = thread_number(task);
+        walk.t_ns = ktime_get_ns();
+        base = base_of_other(task, start, sp);
+        if (base) {
+                above = base - 2 * part;
+        } else {
+                base = base_of(task, start, sp);
+                above = sp + state->copied;
+                walk.at = sp;
+                walk.end = base < above ? base : above;
+                loop(INFP_DEEP_PAGES * INFP_DEEP_PIECES, deep_probe, &walk, 0);
+                if (walk.at < walk.end)
+                        above = walk.at;
+        }
+        if (base > above && base - above <= 2 * part) {
+                deep_read(&walk, above, base, INFP_DEEP_PIECES + 1);
+                return;
+        }
+        wanted = map_lookup(&deep_wanted, &walk.tid);
+        if (wanted || base > above)
+                deep_read(&walk, above, above + part, INFP_DEEP_PIECES / 2 + 1);
+        if (base > above)
+                deep_read(&walk, base - part, base, INFP_DEEP_PIECES / 2 + 1);
+        walk.wanted = wanted;
+        walk.at = sp;
+        if (wanted)
+                loop(INFP_DEEP_WANTED / INFP_DEEP_PAGES, deep_step, &walk, 0);
+}

@@ -1,0 +1,180 @@
+"""Stacks deeper than the kernel's copy: read whole in the interrupt of the sample (BPF), completed just after it, or cut and said so."""
+import collections
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from program import run
+from stacks import Profile
+
+SOURCE = pathlib.Path(__file__).with_name("cpu_deep.c")
+HZ = 497
+COMPILERS = {
+    "glibc": ["gcc", "-O2", "-g", "-pthread"],
+    "frame pointers": ["gcc", "-O2", "-g", "-fno-omit-frame-pointer", "-pthread"],
+    "musl": ["musl-gcc", "-O2", "-g", "-pthread"],
+    "static musl": ["musl-gcc", "-O2", "-g", "-static", "-pthread"],
+}
+# (its arguments, what of it is deeper than the copy)
+PROGRAMS = {
+    "frames of 100 KB": ("-f", 100000),
+    "frames of 100 KB, written": ("-f", 100000, "-w"),
+    "frames of 1 MiB": ("-f", 1 << 20),
+    "recursion above a frame": ("-r", 350, "-f", 150000),
+    "threads": ("-t", 3, "-k", 1 << 20, "-f", 300000),
+    "an alternate stack": ("-a",),
+    "an alternate stack of threads": ("-a", "-t", 2),
+}
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("deep"), {}
+
+    def call(compiler):
+        if compiler not in made:
+            words = COMPILERS[compiler]
+            if not shutil.which(words[0]):
+                pytest.skip(f"{words[0]} is not installed: no program of its to sample")
+            made[compiler] = folder / compiler.replace(" ", "_")
+            subprocess.run([*words, "-o", str(made[compiler]), str(SOURCE)], check=True)
+        return made[compiler]
+
+    return call
+
+
+@pytest.fixture
+def sample(record, build):
+    """sample(way, arguments...): the profile, rows of stack_samples, and counts of the last row of table sampler."""
+    def call(way, *arguments, compiler="glibc", hz=HZ, seconds=0.8):
+        program = build(compiler)
+        done = record(f"--cpu={hz}", f"--deep-stacks={way}", "--no-snapshots", command=[program, *arguments, seconds])
+        assert done.returncode == 0, done.stderr
+        found = Profile(done.run, {program.name: program})
+        found.run, found.stderr = done.run, done.stderr
+        found.rows = [row for row in done.run.table("stack_samples") if row["mode"] == "cpu"]
+        found.counts = [row for row in found.sampler if row["mode"] == "cpu"][-1]
+        found.bpf = [row["state"] for row in done.run.table("sources") if row["instance"] == "python"][-1:] == ["ok"]
+        return found
+
+    return call
+
+
+def callers(found, rows=None):
+    """Of the samples in a leaf: right, wrong, or cut below the caller."""
+    counts = collections.Counter()
+    for one, row in zip(found.samples, found.rows):
+        leaf = [name for name in one.names if re.fullmatch(r"leaf_\d", name)]
+        if not leaf or (rows and not rows(row)):
+            continue
+        caller = [name for name in one.names if re.fullmatch(r"caller_\d", name)]
+        counts["cut" if not caller else "right" if caller[-1][-1] == leaf[-1][-1] else "wrong"] += 1
+    return counts
+
+
+def check_all_right(found):
+    if not found.bpf:
+        pytest.skip("no BPF program is permitted here: stacks are completed after their samples, if at all")
+    counts = callers(found)
+    assert counts["wrong"] == 0 and counts["right"] >= 0.1 * HZ and counts["cut"] <= 0.02 * counts["right"] + 3, counts
+    assert found.counts["deep"] >= 0.9 * counts["right"], found.counts
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_in_the_interrupt(sample, name):
+    found = sample("auto", *PROGRAMS[name])
+    check_all_right(found)
+    assert found.counts["truncated"] <= 0.02 * len(found.rows) + 3, found.counts
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_programs_of_compilers(sample, compiler):
+    check_all_right(sample("auto", "-f", 100000, compiler=compiler))
+    check_all_right(sample("auto", "-f", 300000, "-t", 2, "-k", 1 << 20, compiler=compiler))
+
+
+def test_what_is_not_deep_is_not_read(sample):
+    """Small stacks of threads; and a deep one with stacks that fit."""
+    for arguments in (("-t", 4, "-k", 32768, "-f", 4000), ("-f", 20000, "-w"), ("-r", 200)):
+        found = sample("auto", *arguments)
+        assert found.counts["deep"] == 0 and found.counts["completed"] == 0 and found.counts["moved"] == 0, found.counts
+        counts = callers(found)
+        assert counts["wrong"] == 0 and counts["cut"] <= 3 and counts["right"] > 0.1 * HZ, counts
+
+
+def test_off(sample, infprof, run_dir):
+    """Stacks are cut, and say how deep they got: in their rows, in the words of the flame graph, in JSON."""
+    found = sample("off", "-f", 100000)
+    counts = callers(found)
+    assert counts["cut"] >= 0.1 * HZ and counts["cut"] >= 0.95 * sum(counts.values()), counts
+    cut = [row["cut_bytes"] for row in found.rows if row["is_truncated"] and row["cut_bytes"] is not None]
+    assert len(cut) >= 0.9 * counts["cut"] and all(100000 <= size <= 101000 for size in cut), cut[:5]
+    assert not any(row["is_completed"] for row in found.rows)
+    assert found.counts["deep"] == found.counts["completed"] == 0 and found.counts["truncated"] >= len(cut)
+    top = json.loads(run([infprof, "flamegraph", "-r", run_dir, "--top", "--json", "-o", "-"]).stdout)["cpu"]
+    assert (top["cut_bytes_least"], top["cut_bytes_most"]) == (min(cut), max(cut)) and top["completed_samples"] == 0, top
+    assert "(too deep: read for " in top["trust"], top["trust"]
+
+
+def test_after_the_sample(sample, infprof, run_dir):
+    """Of calls that take 100 ms, hardly one has ended in the millisecond within which its rest is read."""
+    found = sample("after", "-f", 100000, "-i", 4, "-u", 100000, seconds=2)
+    completed = callers(found, lambda row: row["is_completed"])
+    rest = callers(found, lambda row: not row["is_completed"])
+    assert completed["right"] >= 3 and completed["wrong"] <= 0.1 * completed["right"] + 1 and completed["cut"] <= 3, (completed, found.counts)
+    assert rest["wrong"] == 0 and rest["right"] <= 3, rest  # nothing else reaches the caller
+    n = sum(row["is_completed"] for row in found.rows)
+    assert found.counts["completed"] == n and found.counts["deep"] == 0
+    assert found.counts["completed"] + found.counts["moved"] >= 0.9 * sum((completed + rest).values())
+    top = json.loads(run([infprof, "flamegraph", "-r", run_dir, "--top", "--json", "-o", "-"]).stdout)["cpu"]
+    assert top["completed_samples"] == top["sampling"]["completed"] == n and "completed from memory" in top["trust"], top
+
+
+def test_calls_that_have_ended_are_not_joined(sample):
+    """Calls of 50 us, whose only witness is what the innermost function has written."""
+    found = sample("after", "-f", 100000, "-u", 50)
+    completed = callers(found, lambda row: row["is_completed"])
+    assert completed["wrong"] <= 2, (completed, found.counts)
+    assert found.counts["moved"] >= 0.5 * len(found.rows), found.counts
+
+
+@pytest.mark.parametrize("way", ["auto", "after"])
+def test_a_stack_that_is_unmapped_meanwhile(sample, way):
+    found = sample(way, "-m", "-f", 100000, "-u", 300)
+    counts = callers(found)
+    assert sum(counts.values()) >= 0.1 * HZ and counts["wrong"] <= 1, counts
+
+
+def test_numpy(record, tmp_path):
+    """OpenBLAS has frames of half a megabyte, one above the other. What earlier samples lacked is read with the next ones."""
+    if subprocess.run([sys.executable, "-c", "import numpy"], check=False).returncode:
+        pytest.skip("numpy is not installed")
+    program = tmp_path / "solve.py"
+    program.write_text("import numpy, threading, time\nend = time.monotonic() + 4\n"
+                       "def work():\n    a = numpy.random.rand(400, 400) + 400 * numpy.eye(400)\n    while time.monotonic() < end: numpy.linalg.solve(a, a)\n"
+                       "threads = [threading.Thread(target=work) for _ in range(2)]\n[one.start() for one in threads]\n[one.join() for one in threads]\n")
+    done = record(f"--cpu={HZ}", "--no-snapshots", command=[sys.executable, program])
+    assert done.returncode == 0, done.stderr
+    if [row["state"] for row in done.run.table("sources") if row["instance"] == "python"][-1:] != ["ok"]:
+        pytest.skip("no BPF program is permitted here")
+    rows = [row for row in done.run.table("stack_samples") if row["mode"] == "cpu"]
+    later = rows[len(rows) // 2:]
+    cut = [row["cut_bytes"] for row in later if row["is_truncated"]]
+    assert not any(row["is_completed"] for row in rows)  # where the same moment can be read, no later one is
+    assert len(rows) > 0.5 * HZ and len(cut) <= 0.1 * len(later), (len(rows), len(later), cut[:10])
+    last = [row for row in done.run.table("sampler") if row["mode"] == "cpu"][-1]
+    assert last["deep"] > 0.1 * len(rows), last
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--cpu", "--deep-stacks=all"], "--deep-stacks all: auto, after or off"),
+    (["--wall", "--deep-stacks=off"], "--deep-stacks needs --cpu"),
+])
+def test_wrong_options(record, options, says):
+    done = record(*options, command=["true"])
+    assert done.returncode == 125 and says in done.stderr, done.stderr
