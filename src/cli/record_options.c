@@ -210,7 +210,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", "[US]", "measure how long threads are off the CPU, by stack; waits below US microseconds are summed without one (default: 100, at most 1000000)", false },
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
-        { 0, "blocking", NULL, "sample --cpu by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
+        { 0, "blocking", NULL, "sample --cpu of a running process by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
         { 0, "python", "WAY", "read Python frames: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
         { 0, "deep-stacks", "WAY", "read the rest of a stack that is larger than its copy: after (from the process's memory, just after the sample), off, or auto: by a BPF program in the same interrupt where that is permitted, else after (default: auto)", false },
@@ -356,6 +356,10 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
                 if (!ret->command && infp_argument_given(arguments, need_command[i]))
                         return infp_fail(err, -EINVAL, "--%s needs a command after --: a running process keeps its own",
                                          need_command[i]);
+        if (ret->command && infp_argument_given(arguments, "blocking"))
+                return infp_fail(err, -EINVAL,
+                                 "--blocking stops threads of a process that runs already: give --pid, --name or "
+                                 "--port");
         if (!ret->command && python && !strcmp(python, infp_python_way_name(INFP_PYTHON_INSIDE)))
                 return infp_fail(err, -EINVAL,
                                  "--python=inside needs a command after --: nothing is loaded into a running process");

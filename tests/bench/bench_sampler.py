@@ -9,10 +9,10 @@
   bench_sampler.py python      Python frames at 1,000 Hz: a program's CPU over bare-IP sampling, plain and 200 frames deep; own CPU
   bench_sampler.py deep        stacks beyond the kernel's copy: CPU of a program with them at 99 Hz, and of numpy the share that is cut,
                                own CPU, and how often a stack that is completed after its sample is wrong
-  bench_sampler.py peers       perf and py-spy --native beside us, in one run, on ../shared/truth's programs
+  bench_sampler.py peers       perf, py-spy, Austin and Scalene beside us, in one run, on ../shared/truth's programs
   bench_sampler.py unwind      stacks equal to elfutils': torch, the demo's llama-server
   bench_sampler.py go          a Go program against its own pprof
-  bench_sampler.py harm        10,000 times attached and killed
+  bench_sampler.py harm        10,000 times attached and killed; and a busy Python 10,000 times read and stopped, beside a witness
   [--infprof PATH] [--quick] [--json FILE]
 
 CPU time and memory have budgets (design: section 7), which fail the run; wall-clock figures are printed. Ratios are taken inside
@@ -432,12 +432,17 @@ def peers(work, options):
                                ("infprof", 1000, "busy_split", "-s", "2", "-r", "200"),
                                ("perf-dwarf", 1000, "busy_split", "-s", "2", "-r", "200"),
                                ("infprof", 1000, "mixed.py", "-s", "2"), ("perf-dwarf", 1000, "mixed.py", "-s", "2"),
-                               ("py-spy-native", 1000, "mixed.py", "-s", "2")):
+                               ("py-spy-native", 1000, "mixed.py", "-s", "2"),
+                               *((tool, 100, *program) for program in (("busy_split.py", "-s", "2"), ("mixed.py", "-s", "2"))
+                                 for tool in ("infprof", "infprof-inside", "py-spy", "py-spy-nonblocking", "austin", "scalene-cpu"))):
+        words = ["--python=inside"] if tool == "infprof-inside" else []
+        environment["INFPROF"] = f"{work.infprof} record --cpu=$HZ --no-snapshots {' '.join(words)} -o $OUT.d -- $CMD"
+        tool = tool.split("-")[0] if words else tool
         done = subprocess.run(["bash", str(TRUTH / "peers.sh"), "run", str(folder), tool, str(hz), str(pairs), *program], env=environment,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         print(done.stdout.strip() or f"{tool} {hz} {program}: {done.stderr.strip()[-300:] or 'failed'}", flush=True)
         if done.stdout.startswith("{"):
-            line = json.loads(done.stdout)
+            line = {**json.loads(done.stdout), "options": words}
             work.figures.setdefault("peers", []).append(line)
             if tool == "infprof" and line.get("impossible_share"):
                 work.broken.append(f"impossible stacks: {line}")
@@ -580,7 +585,7 @@ def harm(work, options):
     rounds = "10000" if not options.quick else "200"
     environment = {**os.environ, "INFPROF": work.infprof, "INFPROF_ATTACH_ROUNDS": rounds}
     words = [TOP / ".deps" / "venv" / "bin" / "python", "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--timeout=3600",
-             TOP / "tests" / "e2e" / "test_cpu_harm.py", "-k", "coming_and_going"]
+             TOP / "tests" / "e2e" / "test_cpu_harm.py", TOP / "tests" / "e2e" / "test_python_attached.py", "-k", "coming_and_going or cycles"]
     if subprocess.run([str(word) for word in words], env=environment).returncode:
         work.broken.append(f"attached {rounds} times: the target was not left alone")
 

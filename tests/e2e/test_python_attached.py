@@ -21,6 +21,7 @@ from test_python_record import ONE, SOME, TRUTH, Recording, check_spin, check_tr
 from waiting import wait_for
 
 HZ = 499
+ROUNDS = int(os.environ.get("INFPROF_ATTACH_ROUNDS", 100))
 pytestmark = pytest.mark.skipif(not PYTHONS, reason="no Python to record")
 needs_truth = pytest.mark.skipif(not TRUTH.exists(), reason="no ../shared/truth here")
 
@@ -227,14 +228,14 @@ def test_another_program(attach, start, spin):  # noqa: F811
 
 @needs_truth
 @pytest.mark.parametrize("name", PYTHONS)
-def test_blocking_mixed(infprof, record, score, extension, name):  # noqa: F811
-    """With no right but ptrace; a command that it starts itself."""
+def test_blocking_mixed(attach, start, score, extension, name):  # noqa: F811
+    """With no right but ptrace."""
     words, environment = PYTHONS[name]
-    done = record(f"--cpu={HZ}", "--blocking", "--no-snapshots", command=[*words, TRUTH / "mixed.py", "-s", "1.2", "-t", "2", "-n", "3"],
-                  env={**os.environ, **environment, "MIXED_EXT_DIR": str(extension(name))}, preexec_fn=refused([BPF, PERF_EVENT_OPEN], errno.EPERM))
-    assert done.returncode == 0, done.stderr
-    found = Attached(infprof, done, "cpu")
-    check_truth(score, found, json.loads(done.stdout))
+    process = start([*words, TRUTH / "mixed.py", "-s", "1.5", "-t", "2", "-n", "3"],
+                    {**environment, "MIXED_EXT_DIR": str(extension(name))})
+    busy(process)
+    found = attach(process.pid, "--blocking", mode="cpu", calls=(BPF, PERF_EVENT_OPEN))
+    check_truth(score, found, json.loads(process.stdout.read()))
     found.check_merged()
     assert set(found.seconds) == {"cpu"} and found.sampler["method"].startswith("stops"), found.sampler
 
@@ -281,12 +282,12 @@ def test_blocking_shows_its_stops(infprof, attach, start, spin):  # noqa: F811
 
 
 @pytest.mark.parametrize("options, says", [
-    (["--blocking"], "--blocking needs --cpu"),
-    (["--cpu", "--blocking", "--python=inside"], "--python=inside is another way"),
-    (["--cpu", "--blocking", "--python=outside"], "--python=outside is another way"),
+    (["--blocking", "--pid", "1"], "--blocking needs --cpu"),
+    (["--cpu", "--blocking", "--", "true"], "give --pid, --name or --port"),
+    (["--cpu", "--blocking", "--pid", "1", "--python=outside"], "--python=outside is another way"),
 ])
 def test_blocking_bad_input(record, options, says):
-    done = record(*options, command=["true"])
+    done = record(*options)
     assert done.returncode == 125 and says in done.stderr, done.stderr
 
 
@@ -358,12 +359,12 @@ def test_killed_recorders_leave_nothing(infprof, run_dir, start):
     assert worker.process.poll() is None
 
 
-def test_100_cycles(infprof, run_dir, start):
-    """Attached and let go a hundred times: it works on as one that was left alone does."""
+def test_cycles(infprof, run_dir, start):
+    """Attached and let go again and again: it works on as one that was left alone does."""
     worker, witness = Worker(start), Worker(start)
     wait_for(lambda: min(worker.counts() + witness.counts()) > 0, "work")
     begin = worker.counts(), witness.counts()
-    for i in range(100):
+    for i in range(ROUNDS):
         words = [infprof, "backtrace", str(worker.pid), "--json"] if i % 10 else \
             [infprof, "record", "--cpu=999", "--no-snapshots", "--no-finish", "-o", run_dir, "--pid", str(worker.pid), "--duration", "200ms",
              *(["--blocking"] if i % 20 else [])]
@@ -373,6 +374,7 @@ def test_100_cycles(infprof, run_dir, start):
             assert len(json.loads(done.stdout)) == 5, done.stdout
     end = worker.counts(), witness.counts()
     mine, its = (sum(now) - sum(then) for now, then in zip(end, begin))
+    print(f"{ROUNDS} times attached: {mine:,} units of work, {its:,} of the witness")
     assert mine > 0.5 * its, (mine, its)
     assert all(now > then for now, then in zip(end[0], begin[0])), (begin, end)
     assert worker.process.poll() is None and len(threads_of(worker.pid)) == 5

@@ -21,11 +21,23 @@ install_monitors() {
         item_paths=("$bench_root")
 }
 
+# Austin 4.0.0 wants a newer libc than Debian 12 has: it runs by the one that part "pythons" has unpacked, where that is there.
+wrap_austin() {
+        local root=$deps/pythons/sid/usr
+        "$psrecord/bin/austin" --version >/dev/null 2>&1 && return
+        [[ -e $root/lib64/ld-linux-x86-64.so.2 ]] || return 0
+        mv "$psrecord/bin/austin" "$psrecord/bin/austin.real"
+        printf '#!/bin/sh\nexec %s --library-path %s %s "$@"\n' "$root/lib64/ld-linux-x86-64.so.2" "$root/lib/x86_64-linux-gnu" \
+                "$psrecord/bin/austin.real" >"$psrecord/bin/austin"
+        chmod +x "$psrecord/bin/austin"
+}
+
 psrecord_is_ready() { [[ -x $psrecord/bin/python ]] && stamp_is "$psrecord/.stamp" "$(<"$here/requirements-bench.txt")"; }
 install_psrecord() {
         rm -rf -- "$psrecord"
         quiet psrecord /usr/bin/python3 -m venv "$psrecord" || return 1
         quiet psrecord "$psrecord/bin/pip" install --disable-pip-version-check --no-input -r "$here/requirements-bench.txt" || return 1
+        wrap_austin
         stamp_set "$psrecord/.stamp" "$(<"$here/requirements-bench.txt")"
         item_paths=("$psrecord")
 }
@@ -33,6 +45,6 @@ install_psrecord() {
 setup_bench() {
         install_item "pidstat, node_exporter" "measured beside infprof; unpacked in .deps, no service is started" \
                 monitors_are_ready install_monitors || die "pidstat and node_exporter could not be fetched (apt-get update, as root, may help)."
-        install_item "psrecord, py-spy" "measured beside infprof" psrecord_is_ready install_psrecord ||
-                die "psrecord and py-spy could not be installed."
+        install_item "psrecord, py-spy, Austin, Scalene" "measured beside infprof" psrecord_is_ready install_psrecord ||
+                die "psrecord, py-spy, Austin and Scalene could not be installed."
 }
