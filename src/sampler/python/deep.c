@@ -130,10 +130,13 @@ static bool add_wanted(struct infp_deep_want *want, uint64_t address)
 const struct infp_deep_wanted *infp_deep_want(struct infp_deep_wants *wants, int32_t tid, uint64_t address)
 {
         struct infp_deep_want *want = &wants->threads[(uint32_t) tid % INFP_DEEP_THREADS];
+        bool is_new;
 
         if (want->tid != tid)
                 *want = (struct infp_deep_want){ .tid = tid };
         if (address < BELOW)
                 return NULL;
-        return add_wanted(want, address) | add_wanted(want, address - BELOW) ? &want->wanted : NULL;
+        is_new = add_wanted(want, address);
+        is_new |= add_wanted(want, address - BELOW);
+        return is_new ? &want->wanted : NULL;
 }
