@@ -257,7 +257,7 @@ static const uint64_t late_ns = INFP_NS_PER_MS;
 static const uint64_t refused_ns = 10 * INFP_NS_PER_S; /* until a process that may not be read is asked again */
 
 /* A sample is looked for this long after it is due, and not more often than that. */
-static const uint64_t prompt_ns = 250 * 1000, prompt_pause_ns = 2 * INFP_NS_PER_MS;
+static const uint64_t prompt_ns = 250 * 1000, prompt_pause_ns = 5 * INFP_NS_PER_MS;
 
 /* When a busy thread's next sample is due. */
 static void expect(struct infp_stacks *stacks, const struct infp_perf_sample *sample, uint64_t now_ns)
