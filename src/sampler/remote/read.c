@@ -7,8 +7,9 @@
 #include "sampler/stopped/stop.h"
 
 enum {
-        MOST_OWED = 3, /* samples: a thread that was not seen for long does not get them all at once */
-        SPARE = 10,    /* after a stop that was too long, none for so many times as long */
+        MOST_DUE = 3, /* samples: a thread that could not be read for long does not get them all at once */
+        FORGET = 256, /* looks, of which half are kept */
+        SPARE = 10,   /* after a stop that was too long, none for so many times as long */
 };
 
 /* Of a reading; has_python is as in infp_wall_python_found. */
@@ -160,20 +161,29 @@ static bool stop_and_read(struct infp_remote_reads *reads, struct infp_wall_read
 
 /* ---- a thread of a round ---- */
 
-/* A sample for each period of CPU time, however often it is seen to have a CPU, or to wait for one: on a busy machine that is more often. */
-static bool is_due(struct infp_wall_thread *thread, uint64_t cpu_ns, uint64_t period_ns)
+/* Every look at a thread that has a CPU, or waits for one, is a sample; on a busy machine, where such threads wait, one in as many as it
+ * takes for a sample a period of CPU time. It does not hang on what the kernel has counted since the last look: that is counted at
+ * ticks and when a thread leaves its CPU, and threads that leave it often would be seen too often, where they do. */
+static bool is_due(struct infp_wall_thread *thread, uint64_t cpu_ns, char letter, uint64_t period_ns)
 {
-        if (!thread->is_met) { /* what it did before is not ours */
-                thread->is_met = true;
-                thread->cpu_ns = thread->seen_ns = cpu_ns;
-                thread->owed_ns = period_ns;
+        double share;
+
+        if (thread->is_met && cpu_ns > thread->cpu_ns)
+                thread->used_ns += cpu_ns - thread->cpu_ns;
+        thread->is_met = true;
+        thread->cpu_ns = cpu_ns;
+        if (letter != 'R')
+                return false;
+        thread->n_looks++;
+        share = ((double) thread->used_ns + (double) period_ns) / ((double) (thread->n_looks + 1) * (double) period_ns);
+        thread->due += share < 1 ? share : 1;
+        if (thread->due > MOST_DUE)
+                thread->due = MOST_DUE;
+        if (thread->n_looks >= FORGET) {
+                thread->n_looks /= 2;
+                thread->used_ns /= 2;
         }
-        if (cpu_ns > thread->seen_ns)
-                thread->owed_ns += cpu_ns - thread->seen_ns;
-        thread->seen_ns = cpu_ns;
-        if (thread->owed_ns > MOST_OWED * period_ns)
-                thread->owed_ns = MOST_OWED * period_ns;
-        return thread->owed_ns >= period_ns && cpu_ns > thread->cpu_ns;
+        return thread->due >= 1;
 }
 
 bool infp_remote_read(void *context, struct infp_wall_reader *reader, struct infp_wall_threads *threads,
@@ -181,19 +191,17 @@ bool infp_remote_read(void *context, struct infp_wall_reader *reader, struct inf
 {
         struct infp_remote_reads *reads = context;
         const uint64_t period_ns = (uint64_t) (1e9 / reads->context->options->cpu_hz);
-        uint64_t cpu_ns, weight_ns;
+        uint64_t cpu_ns;
         char letter;
         const int r = infp_wall_thread_time(&threads->keeper, threads->proc_fd, thread, &cpu_ns, &letter);
 
         if (r == -ESRCH || r == -ENOENT)
                 return false;
-        if (r < 0 || !is_due(thread, cpu_ns, period_ns) || letter != 'R')
+        if (r < 0 || !is_due(thread, cpu_ns, letter, period_ns))
                 return true;
-        weight_ns = cpu_ns - thread->cpu_ns;
         infp_wall_reader_whole(reader);
-        thread->owed_ns -= period_ns;
-        if (reads->is_blocking ? stop_and_read(reads, reader, threads->proc_fd, thread, python, weight_ns)
-                               : read_running(reads, reader, threads->proc_fd, thread, python, weight_ns))
-                thread->cpu_ns = cpu_ns;
+        if (reads->is_blocking ? stop_and_read(reads, reader, threads->proc_fd, thread, python, period_ns)
+                               : read_running(reads, reader, threads->proc_fd, thread, python, period_ns))
+                thread->due -= 1;
         return true;
 }

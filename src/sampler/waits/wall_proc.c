@@ -302,15 +302,23 @@ int infp_wall_thread_time(struct infp_wall_keeper *keeper, int proc_fd, struct i
 {
         char text[INFP_WALL_SCHED_TEXT];
         const ssize_t n = read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_SCHEDSTAT, text, INFP_WALL_SCHED_TEXT);
-        struct infp_span line = { text, n > 0 ? (size_t) n : 0 };
+        struct infp_span line = infp_span_trim((struct infp_span){ text, n > 0 ? (size_t) n : 0 });
+
+        uint64_t n_turns;
 
         *ret_letter = 0;
         if (n < 0)
                 return (int) n;
         if (infp_span_u64(infp_span_word(&line), ret_ns) < 0)
                 return -EBADMSG;
-        if (*ret_ns != thread->seen_ns || thread->owed_ns) /* it has run */
+        infp_span_word(&line);
+        if (infp_span_u64(infp_span_word(&line), &n_turns) < 0)
+                return -EBADMSG;
+        /* CPU time is counted at ticks, turns as they begin: one that was seen to wait and had no turn since waits still. */
+        if (!thread->is_met || n_turns != thread->n_turns || *ret_ns != thread->cpu_ns || thread->letter == 'R')
                 *ret_letter = read_letter(keeper, proc_fd, thread);
+        thread->n_turns = n_turns;
+        thread->letter = *ret_letter;
         return 0;
 }
 

@@ -54,9 +54,12 @@ struct infp_wall_thread {
         bool was_blocked;
         uint8_t n_whole;      /* times that it was read whole; stops at a few */
         uint32_t stack_bytes; /* to copy next time */
-        /* Of another reader: CPU time that its samples stand for; that it has seen; and that asks for a sample. */
+        /* Of another reader: CPU time and turns on a CPU that it has seen, and its last state; looks at which it had a CPU or waited for
+         * one, and CPU time meanwhile; samples that are due. */
         bool is_met;
-        uint64_t cpu_ns, seen_ns, owed_ns;
+        char letter;
+        uint64_t cpu_ns, n_turns, n_looks, used_ns;
+        double due;
         uint8_t sched_size, check_size;
         char sched[INFP_WALL_SCHED_TEXT];
         char check[INFP_WALL_CALL_TEXT];
