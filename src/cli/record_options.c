@@ -181,6 +181,8 @@ static int read_sampler(const struct infp_arguments *arguments, struct infp_samp
         if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
                 return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
         INFP_TRY(read_python(arguments, ret, err));
+        if (infp_argument_given(arguments, "gil") && ret->python == INFP_PYTHON_OFF)
+                return infp_fail(err, -EINVAL, "--gil reads Python's threads, which --python=off leaves alone");
         INFP_TRY(read_blocking(arguments, ret, err));
         INFP_TRY(read_deep(arguments, ret, err));
         return read_sizes(arguments, ret, err);

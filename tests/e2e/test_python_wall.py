@@ -62,6 +62,11 @@ def last(recorded, mode="wall"):
     return [row for row in recorded.table("sampler") if row["mode"] == mode][-1]
 
 
+def trust(infprof, recorded, mode):
+    """How well it went, in words, on one line."""
+    return " ".join(run([infprof, "flamegraph", "--top", "--mode", mode, "-r", recorded.path]).stdout.split())
+
+
 def python_stacks(recorded, mode):
     """{tid: {stack: seconds}} of Python frames as faulthandler would say them, innermost first: (file, line, function)."""
     named = {row["frame"]: (row["sFile"], row["sLine"], row["sName"].rsplit(".", 1)[-1]) for row in recorded.table("symbols")}
@@ -184,7 +189,7 @@ def test_waiting_for_the_gil_is_a_state(work):
     assert not [row for row in done.run.table("stack_samples") if row["state"] == "waiting for the GIL" and row["gil"] != "waits"]
 
 
-def test_running_without_a_program_in_the_kernel(work):
+def test_running_without_a_program_in_the_kernel(infprof, work):
     """Python frames alone of the threads that run, read without a stop; of those that sleep, merged."""
     done, said, found = work("burn", "burn", "nap", options=("--wall=100",), preexec_fn=refused([BPF], errno.EPERM))
     stacks = waits.rows(done.run, "wall")
@@ -197,6 +202,7 @@ def test_running_without_a_program_in_the_kernel(work):
     assert sampler["python_alone"] > 50 and sampler["python_merged"] > 50, sampler
     assert sampler["python_torn"] <= 0.03 * sampler["python_alone"] + 2, sampler
     assert sampler["python_method"] == "reading the memory of threads"
+    assert f"by reading the memory of threads; {sampler['python_alone']:,} of them have no native frames" in trust(infprof, done.run, "wall")
     nap = next(one["tid"] for one in said if one["kind"] == "nap")
     merged = [row for row in stacks if row.tid == nap and row.state == "sleeping in clock_nanosleep"]
     assert merged and all({"python", "native", "kernel"} <= {frame.kind for frame in row.frames} for row in merged), merged[:3]
@@ -216,6 +222,19 @@ def test_without_perf(work):
     assert found[said[0]["tid"]]["holds"] + found[said[1]["tid"]]["holds"] > 1
 
 
+@needs_root
+def test_the_method_is_said_whole(infprof, work):
+    done, said, found = work("burn", options=("--wall", "--off-cpu=1"), seconds=1)
+    for mode in ("wall", "off-cpu"):
+        method = last(done.run, mode)["python_method"]
+        assert " and " in method and f" theirs, by {method}" in trust(infprof, done.run, mode), (method, trust(infprof, done.run, mode))
+
+
+def test_one_thread(infprof, record):
+    done = record("--gil", "--no-snapshots", command=[*PYTHONS[ONE][0], "-c", "import time\nend = time.time() + 0.7\nwhile time.time() < end: pass"])
+    assert " of 1 thread that used it;" in " ".join(run([infprof, "report", "gil", "-r", done.run.path]).stdout.split())
+
+
 def test_off(work):
     done, said, found = work("burn", "nap", options=("--wall", "--python=off"), seconds=0.5)
     assert not [row for row in done.run.table("frames") if row["fKind"] == "python"]
@@ -223,12 +242,17 @@ def test_off(work):
     assert last(done.run)["python_method"] is None
 
 
+def test_the_gil_needs_python(record):
+    done = record("--gil", "--python=off", command=["true"])
+    assert done.returncode == 125 and "--gil reads Python's threads, which --python=off leaves alone" in done.stderr, done.stderr
+
+
 def test_a_program_without_python(infprof, record):
     done = record("--gil", "--no-snapshots", command=["sleep", "0.5"])
     assert done.returncode == 0, done.stderr
     assert {row["gil"] for row in done.run.table("stack_samples")} == {None}
     assert json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["gil"]["threads"] == []
-    assert "`infprof record --gil` samples it" in run([infprof, "report", "gil", "-r", done.run.path]).stdout
+    assert "no Python was seen" in run([infprof, "report", "gil", "-r", done.run.path]).stdout
 
 
 FORK = '''\

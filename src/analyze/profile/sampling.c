@@ -8,7 +8,7 @@
 #include "base/mem.h"
 
 enum { MODE, METHOD, PYTHON_METHOD, RATE, SKIPPED, OWN_CPU, COUNTERS };
-enum { N_COUNTERS = 18 };
+enum { N_COUNTERS = 19 };
 static const char *const columns[] = {
         [MODE] = "mode",
         [METHOD] = "method",
@@ -29,6 +29,7 @@ static const char *const columns[] = {
         "python_unmerged",
         "python_torn",
         "python_missed",
+        "python_alone",
         "python_unknown",
         "python_rejected",
         "deep",
@@ -45,12 +46,12 @@ struct counted {
 
 static double *counter_of(struct infp_sampling_mode *m, unsigned i)
 {
-        double *const counters[N_COUNTERS] = { &m->wanted,        &m->taken,           &m->lost,
-                                               &m->throttled,     &m->dropped,         &m->truncated,
-                                               &m->incomplete,    &m->frames,          &m->guessed_frames,
-                                               &m->python_merged, &m->python_unmerged, &m->python_torn,
-                                               &m->python_missed, &m->python_unknown,  &m->python_rejected,
-                                               &m->deep,          &m->completed,       &m->moved };
+        double *const counters[N_COUNTERS] = {
+                &m->wanted,          &m->taken,       &m->lost,          &m->throttled,      &m->dropped,
+                &m->truncated,       &m->incomplete,  &m->frames,        &m->guessed_frames, &m->python_merged,
+                &m->python_unmerged, &m->python_torn, &m->python_missed, &m->python_alone,   &m->python_unknown,
+                &m->python_rejected, &m->deep,        &m->completed,     &m->moved
+        };
 
         return counters[i];
 }

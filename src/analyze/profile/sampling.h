@@ -10,11 +10,11 @@ enum { INFP_SAMPLING_MODES = 16 };
 
 struct infp_sampling_mode {
         char mode[64], method[192]; /* "" not known */
-        char python_method[64];     /* "" Python frames were not read */
+        char python_method[192];    /* "" Python frames were not read */
         double rate_hz;             /* the last; NAN if unknown, as all below */
         double wanted, taken, lost, throttled, dropped, truncated, incomplete, frames, guessed_frames;
         double deep, completed, moved; /* stacks that were read beyond their copy: at once, after it; in vain */
-        double python_merged, python_unmerged, python_torn, python_missed, python_unknown;
+        double python_merged, python_unmerged, python_torn, python_missed, python_alone, python_unknown;
         double python_rejected; /* reads of threads that were not stopped; NAN: none were read so */
         double skipped_threads; /* most at one time */
         double own_cpu_s;

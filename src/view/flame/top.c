@@ -489,6 +489,7 @@ static void put_sampling_json(struct infp_json *json, const struct infp_sampling
         put_number_json(json, "python_unmerged", s->python_unmerged);
         put_number_json(json, "python_torn", s->python_torn);
         put_number_json(json, "python_missed", s->python_missed);
+        put_number_json(json, "python_alone", s->python_alone);
         put_number_json(json, "python_unknown", s->python_unknown);
         put_number_json(json, "python_rejected", s->python_rejected);
         infp_json_member_f64(json, "own_cpu_seconds", s->own_cpu_s);

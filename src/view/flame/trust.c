@@ -148,7 +148,7 @@ static void put_names(struct infp_str *out, const struct infp_flame *f, const st
         }
 }
 
-/* "Python frames: 99.9 % of 1,384 stacks have theirs, read by a BPF program; without them: 1 that did not fit its native frames." */
+/* "Python frames: 99.9 % of 1,384 stacks have theirs, by a BPF program; native frames alone has 1 that does not fit its native frames." */
 static void put_python_share(struct infp_str *out, const struct infp_sampling_mode *s)
 {
         const struct {
@@ -160,16 +160,22 @@ static void put_python_share(struct infp_str *out, const struct infp_sampling_mo
                   "whose Python frames could not be read whole" },
                 { s->python_missed, "whose frames were not read", "whose frames were not read" },
         };
-        const double all = s->python_merged + s->python_unmerged + s->python_torn + s->python_missed;
+        const double native = s->python_merged + s->python_unmerged + s->python_torn + s->python_missed,
+                     alone = s->python_alone > 0 ? s->python_alone : 0, all = native + alone;
         bool is_first = true;
 
         if (!(all > 0))
                 return;
         infp_str_puts(out, "Python frames: ");
-        infp_trust_share(out, s->python_merged, all);
+        infp_trust_share(out, s->python_merged + alone, all);
         infp_str_puts(out, " of ");
         infp_trust_count(out, all, "stack has", "stacks have");
-        infp_str_printf(out, " theirs, read by %s", s->python_method);
+        infp_str_printf(out, " theirs, by %s", s->python_method);
+        if (alone > 0) {
+                infp_str_puts(out, "; ");
+                infp_trust_count(out, alone, "of them has", "of them have");
+                infp_str_puts(out, " no native frames");
+        }
         for (unsigned i = 0; i < INFP_COUNT(without); i++)
                 if (without[i].n > 0) {
                         infp_str_puts(out, is_first ? "; native frames alone have " : ", ");
@@ -186,11 +192,10 @@ static void put_rejected(struct infp_str *out, const struct infp_sampling_mode *
 
         if (!(all > 0))
                 return;
-        infp_str_printf(
-                out,
-                "These are Python frames alone, read by %s: native stacks of the same time are mode cpu, and are "
-                "never merged with them. Of ",
-                s->python_method);
+        infp_str_printf(out,
+                        "These are Python frames alone, by %s: native stacks of the same time are mode cpu, and are "
+                        "never merged with them. Of ",
+                        s->python_method);
         infp_trust_count(out, all, "read", "reads");
         infp_str_puts(out, ", rejected since the stack had changed: ");
         infp_trust_share(out, s->python_rejected, all);

@@ -47,8 +47,8 @@ static void put_waiting(struct infp_str *out, const struct infp_gil_report *gil)
                 known += gil->list[i].known_s;
                 n++;
         }
-        infp_str_printf(out, "%s of the %s of %s threads that used it", infp_report_seconds(waited).text,
-                        infp_report_seconds(known).text, infp_count(n).text);
+        infp_str_printf(out, "%s of the %s of %s thread%s that used it", infp_report_seconds(waited).text,
+                        infp_report_seconds(known).text, infp_count(n).text, n == 1 ? "" : "s");
 }
 
 void infp_report_gil(struct infp_out *out, const struct infp_report *report)
@@ -58,14 +58,19 @@ void infp_report_gil(struct infp_out *out, const struct infp_report *report)
         infp_autostr struct infp_str words = { 0 };
         uint32_t n_shown = 0;
 
-        if (!gil->n && !absence)
+        if (!gil->n && !absence && !gil->has_wall)
                 return;
         infp_report_title(out, "GIL of Python                 waits     holds   sampled  process");
+        if (!gil->n && !absence)
+                infp_report_line(out, "none",
+                                 "no sample of --wall has it: no Python was seen, or it may not be "
+                                 "read (`infprof report absent` says why)");
         /* bound: the rest is counted below */
         for (; n_shown < gil->n && n_shown < SHOWN && has_part(&gil->list[n_shown]); n_shown++)
                 put_thread(out, &gil->list[n_shown]);
         if (n_shown < gil->n)
-                infp_report_line(out, "", "%s more threads of Python%s", infp_count(gil->n - n_shown).text,
+                infp_report_line(out, "", "%s more thread%s of Python%s", infp_count(gil->n - n_shown).text,
+                                 gil->n - n_shown == 1 ? "" : "s",
                                  n_shown == SHOWN ? "" : ", which neither held it nor waited for it in any sample");
         if (n_shown) {
                 put_waiting(&words, gil);
