@@ -291,6 +291,31 @@ def test_blocking_bad_input(record, options, says):
     assert done.returncode == 125 and says in done.stderr, done.stderr
 
 
+# Children that end just as they are looked at.
+CHILDREN = """\
+import os, time
+begin = time.monotonic()
+while time.monotonic() < begin + 0.3: pass
+for i in range(30):
+    for k in range(4):
+        if not os.fork():
+            end = time.process_time() + 0.04
+            while time.process_time() < end: pass
+            os._exit(7)
+    time.sleep(0.15)
+    for k in range(4): assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+"""
+
+
+@needs_root
+def test_blocking_what_ends(start, attach):
+    """The kernel refuses to stop a thread that has ended: no right is missing."""
+    process = start([*PYTHONS[ONE][0], "-c", CHILDREN], PYTHONS[ONE][1])
+    busy(process, 0.05)
+    found = attach(process.pid, "--blocking", "--wall", mode="cpu", hz=4000)
+    assert process.wait() == 0 and "may not be stopped" not in found.done.stderr, found.done.stderr
+
+
 @needs_root
 def test_blocking_refused(infprof, record, start, spin):  # noqa: F811
     """Which right is missing, and what would give it."""

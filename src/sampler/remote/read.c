@@ -65,7 +65,7 @@ static bool read_running(struct infp_remote_reads *reads, struct infp_wall_reade
 struct stopping {
         struct infp_remote_reads *reads;
         struct infp_wall_reader *reader;
-        int proc_fd;
+        struct infp_wall_threads *threads;
         struct infp_wall_thread *thread;
         struct infp_wall_python *python;
         struct infp_wall_message *message;
@@ -93,7 +93,7 @@ static void read_stopped(void *context, unsigned index, const struct infp_stoppe
         message->moment.has_registers = true;
         memcpy(message->moment.registers, stopped->registers, sizeof(stopped->registers));
         if (s->python)
-                infp_wall_python_blocked(s->python, s->proc_fd, s->thread, &message->moment, found);
+                infp_wall_python_blocked(s->python, s->threads->proc_fd, s->thread, &message->moment, found);
         message->is_torn = true;
         if (infp_clock_ns(CLOCK_MONOTONIC) >= until_ns)
                 return;
@@ -106,13 +106,23 @@ static void read_stopped(void *context, unsigned index, const struct infp_stoppe
                 infp_wall_message_put_python(message, found);
 }
 
+/* Of a thread that has ended the kernel says, too, that it may not be stopped. */
+static bool has_ended(const struct stopping *s)
+{
+        uint64_t ns;
+        char letter;
+
+        return infp_wall_thread_time(&s->threads->keeper, s->threads->proc_fd, s->thread, &ns, &letter) < 0 ||
+               !letter || strchr("ZX", letter);
+}
+
 static void done(void *context, unsigned index, const struct infp_stopped *stopped)
 {
         struct stopping *s = context;
         struct infp_remote_reads *reads = s->reads;
 
         (void) index;
-        if (stopped->result == INFP_STOP_DENIED || stopped->result == INFP_STOP_FAILED) {
+        if ((stopped->result == INFP_STOP_DENIED || stopped->result == INFP_STOP_FAILED) && !has_ended(s)) {
                 atomic_store(&reads->refused_pid, stopped->pid);
                 atomic_store(&reads->refused, stopped->error);
         }
@@ -132,11 +142,12 @@ static void done(void *context, unsigned index, const struct infp_stopped *stopp
         infp_wall_reader_commit(s->reader, s->message);
 }
 
-static bool stop_and_read(struct infp_remote_reads *reads, struct infp_wall_reader *reader, int proc_fd,
-                          struct infp_wall_thread *thread, struct infp_wall_python *python, uint64_t weight_ns)
+static bool stop_and_read(struct infp_remote_reads *reads, struct infp_wall_reader *reader,
+                          struct infp_wall_threads *threads, struct infp_wall_thread *thread,
+                          struct infp_wall_python *python, uint64_t weight_ns)
 {
         struct stopping s = {
-                .reads = reads, .reader = reader, .proc_fd = proc_fd, .thread = thread, .python = python
+                .reads = reads, .reader = reader, .threads = threads, .thread = thread, .python = python
         };
         const struct infp_stop_each each = { .tids = &thread->tid,
                                              .n = 1,
@@ -200,7 +211,7 @@ bool infp_remote_read(void *context, struct infp_wall_reader *reader, struct inf
         if (r < 0 || !is_due(thread, cpu_ns, letter, period_ns))
                 return true;
         infp_wall_reader_whole(reader);
-        if (reads->is_blocking ? stop_and_read(reads, reader, threads->proc_fd, thread, python, period_ns)
+        if (reads->is_blocking ? stop_and_read(reads, reader, threads, thread, python, period_ns)
                                : read_running(reads, reader, threads->proc_fd, thread, python, period_ns))
                 thread->due -= 1;
         return true;
