@@ -107,6 +107,15 @@ def test_what_is_not_deep_is_not_read(sample):
         assert counts["wrong"] == 0 and counts["cut"] <= 3 and counts["right"] > 0.1 * HZ, counts
 
 
+def test_words_of_waits(record, infprof, build):
+    """Stacks of --wall are not its samples: their share would be more than all of them."""
+    done = record(f"--cpu={HZ}", "--wall", "--no-snapshots", command=[build("glibc"), "-f", "100000", "1"])
+    top = json.loads(run([infprof, "flamegraph", "-r", done.run.path, "--top", "--json", "--mode", "wall", "-o", "-"]).stdout)["wall"]
+    if not top["sampling"]["deep"]:
+        pytest.skip("no BPF program is permitted here: nothing is read at the same moment")
+    assert f"read further at the same moment: {top['sampling']['deep']:,}. " in top["trust"], top["trust"]
+
+
 def test_off(sample, infprof, run_dir):
     """Stacks are cut, and say how deep they got: in their rows, in the words of the flame graph, in JSON."""
     found = sample("off", "-f", 100000)

@@ -63,10 +63,10 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
                 const char *one, *many;
         } losses[] = {
                 { s->lost,
-                  is_wall      ? "round that came too late"
+                  is_wall      ? "sample of a round that came too late"
                   : is_stopped ? "stop that took too long, or was left out after such a one"
                                : "record lost by the kernel",
-                  is_wall      ? "rounds that came too late"
+                  is_wall      ? "samples of rounds that came too late"
                   : is_stopped ? "stops that took too long, or were left out after such a one"
                                : "records lost by the kernel" },
                 { s->dropped, "dropped because a buffer was full", "dropped because a buffer was full" },
@@ -115,10 +115,15 @@ static void put_copies(struct infp_str *out, const struct infp_sampling_mode *s)
                       { s->completed, "Stacks completed from memory just after the sample: " },
                       { s->incomplete, "Stacks that were copied but could not be unwound to their end: " } };
 
+        const bool is_one_each = !strcmp(s->mode, "cpu"); /* a stack of a wait stands for many samples, or for none */
+
         for (unsigned i = 0; i < INFP_COUNT(parts) && s->taken > 0; i++)
                 if (parts[i].n > 0) {
                         infp_str_puts(out, parts[i].what);
-                        infp_trust_share(out, parts[i].n, s->taken);
+                        if (is_one_each)
+                                infp_trust_share(out, parts[i].n, s->taken);
+                        else
+                                infp_human_number(out, parts[i].n);
                         infp_str_puts(out, ". ");
                 }
 }
