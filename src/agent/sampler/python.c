@@ -213,6 +213,7 @@ static void name_all(struct infp_agent_python *python, const struct infp_python_
 
         list_codes(python, n);
         python->checks.pid = getpid();
+        python->checks.read = process_vm_readv;
         n_checked = infp_python_checks_make(&python->checks, &layout, &code_check);
         for (uint32_t i = 0; i < n; i++) {
                 const struct infp_python_frame *frame = &python->frames[i];

@@ -216,6 +216,7 @@ static void keep(struct infp_wall_python *python, int32_t tid, uint32_t n, enum 
                                                            .is_entry = frame->is_entry };
         }
         python->checks.pid = tid;
+        python->checks.read = process_vm_readv;
         for (uint32_t i = 0; i < n;)
                 if (!check_some(python, &i, n, ret->frames)) {
                         ret->n = 0;

@@ -1,10 +1,7 @@
 #include "unwind/python/checks.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdbool.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static_assert(INFP_PYTHON_CHECKS_TEXTS <= 1024, "the kernel takes so many pieces in a call");
 
@@ -12,13 +9,11 @@ static_assert(INFP_PYTHON_CHECKS_TEXTS <= 1024, "the kernel takes so many pieces
 static uint32_t gather(struct infp_python_checks *checks, uint32_t n, size_t size, void *ret_bytes)
 {
         const struct iovec local = { ret_bytes, n * size };
-        const int error = errno;
         ssize_t done;
 
         if (!n)
                 return 0;
-        done = syscall(SYS_process_vm_readv, checks->pid, &local, 1, checks->remote, n, 0);
-        errno = error;
+        done = checks->read(checks->pid, &local, 1, checks->remote, n, 0);
         return done < 0 ? 0 : (uint32_t) ((size_t) done / size);
 }
 

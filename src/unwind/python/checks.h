@@ -11,6 +11,9 @@ enum { INFP_PYTHON_CHECKS = 248, INFP_PYTHON_CHECKS_TEXTS = INFP_PYTHON_CHECKS *
 
 struct infp_python_checks {
         pid_t pid; /* whose memory it is */
+        /* process_vm_readv, which is the caller's to have: src/unwind calls no kernel. */
+        ssize_t (*read)(pid_t pid, const struct iovec *local, unsigned long n_local, const struct iovec *remote,
+                        unsigned long n_remote, unsigned long flags);
         uint32_t n;
         uint64_t codes[INFP_PYTHON_CHECKS]; /* n addresses, which the caller writes */
         uint32_t ret[INFP_PYTHON_CHECKS];
@@ -22,6 +25,6 @@ struct infp_python_checks {
         struct iovec remote[INFP_PYTHON_CHECKS_TEXTS];
 };
 
-/* By at most three calls of the kernel. Returns how many of the checks could be made, from the first on. errno stays. */
+/* By at most three readings. Returns how many of the checks could be made, from the first on. */
 uint32_t infp_python_checks_make(struct infp_python_checks *checks, const struct infp_python_layout *layout,
                                  const struct infp_python_check *check);
