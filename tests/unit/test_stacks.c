@@ -393,7 +393,7 @@ static void cut_stacks_are_completed(void **state)
         struct infp_stacks_counts counts;
         const struct infp_stack_counts *cpu = &counts.modes[INFP_STACK_CPU];
         uint8_t copy[512];
-        unsigned same;
+        unsigned same, late;
 
         (void) state;
         forget();
@@ -410,8 +410,12 @@ static void cut_stacks_are_completed(void **state)
         assert_int_equal(same, DEPTH);
         sample.n_rest = 0;
         assert_true(infp_stacks_due(stacks, infp_clock_ns(CLOCK_MONOTONIC)) == UINT64_MAX);
-        sample.t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        handler.sample(handler.context, &sample); /* the child is stopped: nothing changes */
+        for (late = 0; late < 1000; late++) { /* for want of a CPU: then it is not completed */
+                sample.t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+                handler.sample(handler.context, &sample); /* the child is stopped: nothing changes */
+                if (got.is_completed)
+                        break;
+        }
         assert_true(!got.is_truncated && got.is_completed && !got.cut_bytes);
         depth_of(&same);
         assert_int_equal(same, DEPTH);
@@ -434,8 +438,8 @@ static void cut_stacks_are_completed(void **state)
         infp_stacks_counts(stacks, &counts);
         assert_int_equal(cpu->deep, 1);
         assert_int_equal(cpu->completed, 1);
-        assert_int_equal(cpu->moved, 2);
-        assert_int_equal(cpu->truncated, 2);
+        assert_int_equal(cpu->moved, 2 + late);
+        assert_int_equal(cpu->truncated, 2 + late);
         infp_stacks_free(stacks);
 }
 
