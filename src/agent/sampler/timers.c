@@ -159,7 +159,8 @@ static bool is_proc_ours(void)
 {
         char text[16] = "";
 
-        return syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", text, sizeof(text) - 1) > 0 && number_of(text) == getpid();
+        return syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", text, sizeof(text) - 1) > 0 &&
+               number_of(text) == getpid();
 }
 
 /* Without /proc: the calling thread, and those that are known and live. */
