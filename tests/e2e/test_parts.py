@@ -53,6 +53,12 @@ def test_lines_of_a_table_in_the_terminal(infprof, mixed):
     assert "serve.py:31  hook" in text and "[no line]  matmul  lib.so" in text and "whose lines are not known" in text
 
 
+def test_no_samples_by_line(infprof, record):
+    done = record("--cpu=1", "--no-snapshots", command=["true"])
+    text = " ".join(subprocess.run([infprof, "report", "lines", "-r", done.run.path], capture_output=True, text=True, check=True).stdout.split())
+    assert "Source lines by CPU time none no stack samples" in text, text
+
+
 def test_a_run_without_samples_has_no_lines(infprof, tmp_path):
     (tmp_path / "one.folded").write_text("a;b 3\n")
     subprocess.run([infprof, "import", tmp_path / "one.folded", "-o", tmp_path / "out"], check=True, capture_output=True)

@@ -38,7 +38,7 @@ static void put_title(struct infp_out *out, const struct infp_report *report, co
 }
 
 /* Samples were wanted but none was taken; no line for a target that did not run. */
-static void put_none(struct infp_out *out, const struct infp_report *report, bool is_short)
+static void put_none(struct infp_out *out, const struct infp_report *report, const char *what, bool is_short)
 {
         const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, "cpu");
         const struct infp_absence *refused = infp_absences_find(&report->absences, "sampler", "perf");
@@ -46,7 +46,7 @@ static void put_none(struct infp_out *out, const struct infp_report *report, boo
 
         if (!cpu || (is_short && !(cpu->wanted >= 1) && !refused) || cpu->taken > 0)
                 return;
-        put_title(out, report, "Functions", "cpu");
+        put_title(out, report, what, "cpu");
         infp_sampling_none(&words, cpu, refused);
         infp_report_line(out, "none", "%s", words.data ? words.data : "");
 }
@@ -54,7 +54,7 @@ static void put_none(struct infp_out *out, const struct infp_report *report, boo
 static void put_modes(struct infp_out *out, const struct infp_report *report, const struct infp_flame *flames,
                       const char *what)
 {
-        put_none(out, report, false);
+        put_none(out, report, what, false);
         for (unsigned i = 0; i < report->functions.n; i++) {
                 const struct infp_flame *flame = &flames[i];
                 infp_autostr struct infp_str words = { 0 }, folded = { 0 }, lineless = { 0 };
@@ -97,7 +97,7 @@ void infp_report_functions_short(struct infp_out *out, const struct infp_report 
         const struct infp_report_functions *functions = &report->functions;
         infp_autostr struct infp_str others = { 0 };
 
-        put_none(out, report, true);
+        put_none(out, report, "Functions", true);
         if (!functions->n)
                 return;
         put_title(out, report, "Functions", functions->flames[0].mode);
