@@ -210,13 +210,15 @@ static int fail_recorder(const struct infp_watch_run *run, struct infp_err *err)
         return infp_fail(err, -ECHILD, "the recorder ended with exit code %d", WEXITSTATUS(run->status));
 }
 
-/* Until our own recorder has begun its run. */
+/* Until our own recorder has begun its run: it makes the directory first, and then the file that says what the run is of. */
 static int wait_for_run(struct infp_watch_run *run, struct infp_signals *signals, struct infp_err *err)
 {
         while (!run->run) {
                 look_after_recorder(run, NULL);
                 if (infp_run_open(run->directory, NULL, &run->run, NULL) < 0)
                         run->run = NULL;
+                if (run->run && run->run->problem)
+                        run->run = infp_run_close(run->run);
                 if (!run->run && run->is_over)
                         return fail_recorder(run, err);
                 if (infp_signals_end(signals, LOOK_MS))

@@ -353,6 +353,30 @@ def test_hostile_names(terminal, infprof, program, tmp_path, temporary):
         assert "\x1b" not in run([infprof, "top", "--json", "-n", "1", str(process.pid)]).stdout
 
 
+# The recorder's files get their names late.
+LATE = """\
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+        usleep(300000);
+        return (int) syscall(SYS_renameat, from_fd, from, to_fd, to);
+}
+"""
+
+
+def test_a_run_that_has_just_begun(infprof, busy, tmp_path, temporary):
+    """It has a directory before it says what it is of."""
+    (tmp_path / "late.c").write_text(LATE)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "late.so", tmp_path / "late.c"], check=True)
+    done = subprocess.run([infprof, "top", str(busy.pid), "--json", "-n", "1"], env={**os.environ, "LD_PRELOAD": str(tmp_path / "late.so")},
+                          capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "unknown" not in json.loads(done.stdout)["what"], done.stdout[:200]
+
+
 def test_dumb_terminal_prints_lines(terminal, busy, temporary):
     top = terminal("-n", "2", str(busy.pid), TERM="dumb")
     assert top.end(None) == 0
