@@ -97,10 +97,9 @@ static void read_stopped(void *context, unsigned index, const struct infp_stoppe
         message->is_torn = true;
         if (infp_clock_ns(CLOCK_MONOTONIC) >= until_ns)
                 return;
-        n = infp_wall_read_stack(stopped->tid, stopped->registers[INFP_RSP], message->stack,
-                                 INFP_REMOTE_MOST_STACK_BYTES);
+        n = infp_wall_read_stack(stopped->tid, stopped->registers[INFP_RSP], message->stack, INFP_WALL_MAX_STACK_BYTES);
         message->stack_size = n > 0 ? (uint32_t) n & ~UINT32_C(7) : 0;
-        message->is_whole = message->stack_size == INFP_REMOTE_MOST_STACK_BYTES;
+        message->is_whole = message->stack_size == INFP_WALL_MAX_STACK_BYTES;
         message->is_torn = infp_clock_ns(CLOCK_MONOTONIC) >= until_ns;
         if (s->python)
                 infp_wall_message_put_python(message, found);
@@ -163,7 +162,7 @@ static bool stop_and_read(struct infp_remote_reads *reads, struct infp_wall_read
                 atomic_fetch_add(&reads->n_lost, 1);
                 return false;
         }
-        s.message = begin(reads, reader, thread, INFP_REMOTE_MOST_STACK_BYTES);
+        s.message = begin(reads, reader, thread, INFP_WALL_MAX_STACK_BYTES);
         if (!s.message)
                 return false;
         s.message->period_ns = weight_ns;

@@ -9,7 +9,6 @@
 
 enum {
         INFP_REMOTE_BOUND_MS = 20, /* no thread is stopped for longer, as far as that is up to us */
-        INFP_REMOTE_MOST_STACK_BYTES = 256 * 1024,
 };
 
 /* Belongs to the reader's thread; others may read the counts. */
