@@ -176,13 +176,16 @@ static int read_sampler(const struct infp_arguments *arguments, struct infp_samp
         INFP_TRY(read_rate(arguments, "cpu", INFP_SAMPLER_DEFAULT_HZ, INFP_SAMPLER_MAX_HZ, &ret->cpu_hz, err));
         INFP_TRY(read_rate(arguments, "wall", INFP_SAMPLER_DEFAULT_WALL_HZ, INFP_SAMPLER_MAX_WALL_HZ, &ret->wall_hz,
                            err));
-        if (infp_argument_given(arguments, "gil") && !(ret->wall_hz > 0))
+        ret->async = infp_argument_given(arguments, "async");
+        if ((ret->async || infp_argument_given(arguments, "gil")) && !(ret->wall_hz > 0))
                 ret->wall_hz = INFP_SAMPLER_DEFAULT_WALL_HZ;
         if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
                 return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
         INFP_TRY(read_python(arguments, ret, err));
         if (infp_argument_given(arguments, "gil") && ret->python == INFP_PYTHON_OFF)
                 return infp_fail(err, -EINVAL, "--gil reads Python's threads, which --python=off leaves alone");
+        if (ret->async && ret->python == INFP_PYTHON_OFF)
+                return infp_fail(err, -EINVAL, "--async reads Python: leave --python=off out");
         INFP_TRY(read_blocking(arguments, ret, err));
         INFP_TRY(read_deep(arguments, ret, err));
         return read_sizes(arguments, ret, err);
@@ -212,6 +215,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", "[US]", "measure how long threads are off the CPU, by stack; waits below US microseconds are summed without one (default: 100, at most 1000000)", false },
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
+        { 0, "async", NULL, "sample what the tasks of asyncio wait for, by the line of each await: --wall, with the tasks as mode async", false },
         { 0, "blocking", NULL, "sample --cpu of a running process by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
         { 0, "python", "WAY", "read Python frames: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },

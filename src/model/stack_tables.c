@@ -64,18 +64,19 @@ static const struct infp_column sample_columns[] = {
         [INFP_STACK_SAMPLES_THREAD] = INFP_COLUMN(thread, ID64, LABEL, none, DERIVED, NO, "threads", 0, NULL, "The thread under the name that it had then."),
         [INFP_STACK_SAMPLES_CPU] = INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU that it ran on."),
         [INFP_STACK_SAMPLES_STACK] = INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node."),
-        [INFP_STACK_SAMPLES_WEIGHT] = INFP_COLUMN(weight, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "What the row stands for: seconds of modes cpu, wall, off-cpu and python, bytes of heap, else the unit that mode names."),
+        [INFP_STACK_SAMPLES_WEIGHT] = INFP_COLUMN(weight, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "What the row stands for: seconds of modes cpu, wall, off-cpu, python and async, bytes of heap, else the unit that mode names."),
         [INFP_STACK_SAMPLES_SAMPLES] = INFP_COLUMN(samples, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Samples in the row: 1 of our own, more of imported sums."),
-        [INFP_STACK_SAMPLES_STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What the thread waited for, or did; null = it was running."),
-        [INFP_STACK_SAMPLES_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How it was taken: cpu, wall, off-cpu, python (Python frames alone, of threads that have a CPU), heap; of an imported profile TYPE/UNIT as it says."),
+        [INFP_STACK_SAMPLES_STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What the thread, or the task, waited for, or did; null = it was running."),
+        [INFP_STACK_SAMPLES_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How it was taken: cpu, wall, off-cpu, python (Python frames alone, of threads that have a CPU), async (tasks of asyncio), heap; of an imported profile TYPE/UNIT as it says."),
         [INFP_STACK_SAMPLES_IS_TRUNCATED] = INFP_COLUMN(is_truncated, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Outer frames are missing: the stack was deeper than what could be read."),
         [INFP_STACK_SAMPLES_GIL] = INFP_COLUMN(gil, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Mode wall: what the thread had of its Python interpreter's GIL: holds, waits, none; null = not known, or it is no thread of Python."),
         [INFP_STACK_SAMPLES_IS_COMPLETED] = INFP_COLUMN(is_completed, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The outer frames were read from memory just after the sample: the thread was still in the same call, as far as can be seen."),
         [INFP_STACK_SAMPLES_CUT_BYTES] = INFP_COLUMN(cut_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "How deep a stack got that is_truncated: bytes from its stack pointer to the first one that was missing; null = it is whole, or it was not memory that was missing."),
+        [INFP_STACK_SAMPLES_TASK] = INFP_COLUMN(task, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Mode async: name of the asyncio task, whose loop the thread runs."),
 };
 
 static const struct infp_column sampler_columns[] = {
-        [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, python: as in stack_samples."),
+        [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, python, async: as in stack_samples."),
         [INFP_SAMPLER_METHOD] = INFP_COLUMN(method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How samples are taken: perf events of a tree, of threads, of CPUs, reading /proc, stops."),
         [INFP_SAMPLER_RATE] = INFP_COLUMN(rate_hz, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "Samples that are asked for a second of what the mode measures."),
         [INFP_SAMPLER_WANTED] = INFP_COLUMN(wanted, I64, COUNTER, count, DERIVED, ZERO, NULL, 0, NULL, "Samples that the time measured by the kernel's own clock asks for at this rate."),

@@ -62,6 +62,7 @@ enum infp_stack_samples_cell {
         INFP_STACK_SAMPLES_GIL,
         INFP_STACK_SAMPLES_IS_COMPLETED,
         INFP_STACK_SAMPLES_CUT_BYTES,
+        INFP_STACK_SAMPLES_TASK,
         INFP_STACK_SAMPLES_N,
 };
 

@@ -83,6 +83,10 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
 {
         struct infp_perf_counts perf = { 0 };
         struct infp_stacks_counts stacks;
+        const struct infp_sampler_rows rows = {
+                sampler->emit, sampler->pythons, sampler->inside, &stacks, &perf, now_ns
+        };
+
         infp_stacks_counts(sampler->stacks, &stacks);
         if (sampler->perf) {
                 infp_perf_counts(sampler->perf, &perf);
@@ -90,21 +94,15 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
         }
         for (unsigned i = 0; i < sampler->n_modes; i++) {
                 const struct sampler_mode *own = &sampler->modes[i];
-                struct infp_mode_counts counts = { 0 };
-                struct infp_sampler_pythons pythons;
+                struct infp_mode_counts counts = { 0 }, also = { 0 };
+                enum infp_stack_mode mode;
 
-                infp_sampler_count_pythons(sampler->pythons, sampler->inside, own->mode->mode, &pythons);
                 if (own->mode->counts)
                         own->mode->counts(own->state, &counts);
-                if (!counts.method)
-                        infp_sampler_count_perf(&perf, &counts);
-                if (i == 0) /* what all share */
-                        counts.own_cpu_ns +=
-                                infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns + pythons.own_cpu_ns;
-                if (pythons.method || sampler->pythons)
-                        pythons.method = counts.python_method ? counts.python_method : pythons.method;
-                infp_sampler_put_row(sampler->emit, own->mode->mode, &stacks.modes[own->mode->mode], &counts,
-                                     pythons.method ? &pythons : NULL, now_ns);
+                infp_sampler_put_mode(&rows, own->mode->mode, &counts, i == 0);
+                mode = own->mode->also ? own->mode->also(own->state, &also) : INFP_STACK_MODES;
+                if (mode != INFP_STACK_MODES)
+                        infp_sampler_put_mode(&rows, mode, &also, false);
         }
 }
 
@@ -252,6 +250,8 @@ static void python_known(void *context, pid_t pid, uint64_t program, const struc
                 own->mode->python(own->state, pid, program, python);
         if (python && sampler->options.wall_hz > 0)
                 infp_explain_gil(&sampler->explain, pid, python);
+        if (python && sampler->options.async)
+                infp_explain_tasks(&sampler->explain, pid, python);
 }
 
 /* Of processes that run already, where their Python frames cannot be read in the interrupt of a sample: a profile of its own. */

@@ -41,6 +41,7 @@ struct infp_sampler_options {
         const struct infp_env *env;  /* with target */
         double cpu_hz;               /* 0: no on-CPU samples */
         double wall_hz;              /* 0: no wall-clock samples */
+        bool async;                  /* tasks of asyncio, with wall_hz */
         bool off_cpu;                /* blocked time per stack */
         uint64_t least_wait_ns;      /* of off_cpu: shorter waits are summed, without stacks */
         uint32_t stack_bytes;        /* copied of each stack: a multiple of 8, at most INFP_SAMPLER_MAX_STACK_BYTES */

@@ -2,6 +2,15 @@
 
 #include "base/time.h"
 
+/* How Python frames are read. */
+struct pythons {
+        const char *method;  /* as in sampler.python_method; NULL: they are not */
+        uint64_t own_cpu_ns; /* of all that reads them, for whatever mode */
+        struct infp_pythons_counts counts;
+        bool is_inside;
+        uint64_t replaced, handler_ns; /* of samplers inside processes */
+};
+
 static const char *method_of(const struct infp_pythons *outside, enum infp_stack_mode mode)
 {
         const bool has_program = infp_pythons_have_program(outside);
@@ -15,12 +24,12 @@ static const char *method_of(const struct infp_pythons *outside, enum infp_stack
         return mode == INFP_STACK_WALL ? "reading the memory of threads" : "reading the memory of threads that wait";
 }
 
-void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside *inside, enum infp_stack_mode mode,
-                                struct infp_sampler_pythons *ret)
+static void count_pythons(struct infp_pythons *outside, struct infp_inside *inside, enum infp_stack_mode mode,
+                          struct pythons *ret)
 {
         struct infp_inside_counts counts = { 0 };
 
-        *ret = (struct infp_sampler_pythons){ .method = outside ? method_of(outside, mode) : NULL };
+        *ret = (struct pythons){ .method = outside ? method_of(outside, mode) : NULL };
         if (outside)
                 ret->counts = infp_pythons_counts(outside);
         if (inside)
@@ -35,7 +44,8 @@ void infp_sampler_count_pythons(struct infp_pythons *outside, struct infp_inside
         ret->counts = counts.pythons;
 }
 
-void infp_sampler_count_perf(const struct infp_perf_counts *perf, struct infp_mode_counts *ret)
+/* Of a mode whose samples are perf's. */
+static void count_perf(const struct infp_perf_counts *perf, struct infp_mode_counts *ret)
 {
         ret->method = infp_perf_method_name(perf->method);
         ret->lost = perf->n_lost;
@@ -46,7 +56,7 @@ void infp_sampler_count_perf(const struct infp_perf_counts *perf, struct infp_mo
 }
 
 static void fill_python(const struct infp_stack_counts *stacks, const struct infp_mode_counts *counts,
-                        const struct infp_sampler_pythons *all, struct infp_row *row)
+                        const struct pythons *all, struct infp_row *row)
 {
         const struct infp_pythons_counts *pythons = &all->counts;
 
@@ -67,9 +77,9 @@ static void fill_python(const struct infp_stack_counts *stacks, const struct inf
         infp_row_i64(row, INFP_SAMPLER_HANDLER_NS, (int64_t) all->handler_ns);
 }
 
-void infp_sampler_put_row(struct infp_emit *emit, enum infp_stack_mode mode, const struct infp_stack_counts *stacks,
-                          const struct infp_mode_counts *counts, const struct infp_sampler_pythons *pythons,
-                          uint64_t now_ns)
+/* pythons NULL: the mode has no Python frames. */
+static void put_row(struct infp_emit *emit, enum infp_stack_mode mode, const struct infp_stack_counts *stacks,
+                    const struct infp_mode_counts *counts, const struct pythons *pythons, uint64_t now_ns)
 {
         struct infp_row *row = infp_emit_begin(emit, &infp_table_sampler, now_ns);
 
@@ -97,4 +107,20 @@ void infp_sampler_put_row(struct infp_emit *emit, enum infp_stack_mode mode, con
         if (pythons)
                 fill_python(stacks, counts, pythons, row);
         emit->put(emit->context, row); /* no commit: cells without a value are explained by the method */
+}
+
+void infp_sampler_put_mode(const struct infp_sampler_rows *rows, enum infp_stack_mode mode,
+                           struct infp_mode_counts *counts, bool is_first)
+{
+        struct pythons pythons;
+
+        count_pythons(rows->pythons, rows->inside, mode, &pythons);
+        if (!counts->method)
+                count_perf(rows->perf, counts);
+        if (is_first)
+                counts->own_cpu_ns +=
+                        infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + rows->stacks->helper_cpu_ns + pythons.own_cpu_ns;
+        if (pythons.method || rows->pythons)
+                pythons.method = counts->python_method ? counts->python_method : pythons.method;
+        put_row(rows->emit, mode, &rows->stacks->modes[mode], counts, pythons.method ? &pythons : NULL, rows->now_ns);
 }

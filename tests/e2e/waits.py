@@ -7,7 +7,7 @@ from stacks import Names, object_name
 
 HERE = pathlib.Path(__file__).resolve().parent
 Row = collections.namedtuple("Row", "t_ns tid state weight samples frames is_truncated")
-Frame = collections.namedtuple("Frame", "name object address kind")
+Frame = collections.namedtuple("Frame", "name object address kind line")
 Truth = collections.namedtuple("Truth", "kind tid life cpu waited errors")
 
 
@@ -31,6 +31,7 @@ def truths(stdout):
 def rows(run, mode, binaries=None):
     """All samples of a mode; frames root first, named by `symbols`, else by nm of binaries {base name: path}."""
     names = {name: Names(path) for name, path in (binaries or {}).items()}
+    lines = {row["frame"]: row["sLine"] for row in run.table("symbols") if row["sLevel"] == 0}
     said = {row["frame"]: row["sName"] for row in run.table("symbols") if row["sLevel"] == 0}
     frames, nodes, known = {}, {row["id"]: row for row in run.table("stacks")}, {}
     for row in run.table("frames"):
@@ -38,7 +39,7 @@ def rows(run, mode, binaries=None):
         name = said.get(row["id"])
         if where in names and row["fAddress"] is not None:
             name = names[where][row["fAddress"]]
-        frames[row["id"]] = Frame(name, row["fObject"], row["fAddress"], row["fKind"])
+        frames[row["id"]] = Frame(name, row["fObject"], row["fAddress"], row["fKind"], lines.get(row["id"]))
 
     def path(node):
         if node not in known:

@@ -102,6 +102,75 @@ static void test_stretches(void **state)
         close_world(&w);
 }
 
+static void task(struct world *w, int32_t tid, uint64_t address, const char *name, const char *waits_for)
+{
+        union {
+                struct infp_wall_message message;
+                uint8_t bytes[sizeof(struct infp_wall_message) + sizeof(struct infp_wall_task_words)];
+        } told = { .message = { .kind = name ? INFP_WALL_MESSAGE_TASK : INFP_WALL_MESSAGE_TASK_GONE,
+                                .pid = getpid(),
+                                .tid = tid,
+                                .task = address,
+                                .moment = { .t_ns = w->now_ns },
+                                .stack_size = name ? sizeof(struct infp_wall_task_words) : 0 } };
+        struct infp_wall_task_words words = { .name = "" };
+
+        snprintf(words.name, sizeof(words.name), "%s", name ? name : "");
+        snprintf(words.state, sizeof(words.state), "%s", waits_for);
+        memcpy(told.message.stack, &words, sizeof(words));
+        infp_wall_rows_take(&w->rows, &told.message);
+}
+
+/* Rounds in which a task of that name was in that state. */
+static long task_rounds(const struct world *w, const char *name, const char *state)
+{
+        long n = 0;
+
+        for (size_t i = 0; i < w->sampled.machine->n; i++) {
+                const struct kept *k = &w->sampled.machine->rows[i];
+                char text[64];
+
+                if (k->table != &infp_table_stack_samples || !kept_has(k, INFP_STACK_SAMPLES_TASK) ||
+                    strcmp(kept_text(k, INFP_STACK_SAMPLES_TASK, text, sizeof(text)), name) != 0)
+                        continue;
+                assert_string_equal(kept_text(k, INFP_STACK_SAMPLES_MODE, text, sizeof(text)), "async");
+                if (kept_has(k, INFP_STACK_SAMPLES_STATE) == (state != NULL) &&
+                    (!state || strcmp(kept_text(k, INFP_STACK_SAMPLES_STATE, text, sizeof(text)), state) == 0))
+                        n += k->cell[INFP_STACK_SAMPLES_SAMPLES].i64;
+        }
+        return n;
+}
+
+/* What is told of a task holds until the next word of it, of its thread, or of all tasks of its process; and its thread's rows go on. */
+static void test_tasks(void **state)
+{
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        moment(&w, TID, 'S', SYS_epoll_wait);
+        task(&w, TID, 0x1000, "a", "waiting for b");
+        task(&w, TID, 0x2000, "b", "");
+        task(&w, OTHER, 0x3000, "c", "waiting");
+        rounds(&w, 1, PERIOD);
+        task(&w, TID, 0x2000, "b", "waiting");
+        rounds(&w, 2, PERIOD);
+        task(&w, TID, 0x1000, NULL, "");
+        rounds(&w, 4, PERIOD);
+        gone(&w, TID);
+        rounds(&w, 8, PERIOD);
+        task(&w, 0, 0, NULL, "");
+        rounds(&w, 16, PERIOD);
+        infp_wall_rows_end(&w.rows);
+        assert_int_equal(task_rounds(&w, "a", "waiting for b"), 3);
+        assert_int_equal(task_rounds(&w, "a", NULL), 0);
+        assert_int_equal(task_rounds(&w, "b", NULL), 1);
+        assert_int_equal(task_rounds(&w, "b", "waiting"), 6);
+        assert_int_equal(task_rounds(&w, "c", "waiting"), 15);
+        assert_int_equal(w.rows.n_tasks, 0);
+        close_world(&w);
+}
+
 /* Seconds of rows with that word in column gil; NULL: without one. */
 static double gil_s(const struct world *w, const char *word)
 {
@@ -205,7 +274,8 @@ static void test_running(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = { cmocka_unit_test(test_stretches), cmocka_unit_test(test_long),
-                                            cmocka_unit_test(test_running), cmocka_unit_test(test_gil) };
+                                            cmocka_unit_test(test_running), cmocka_unit_test(test_gil),
+                                            cmocka_unit_test(test_tasks) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,8 @@ const char *infp_profile_unit(const char *mode)
 
         if (slash && slash[1])
                 return slash + 1;
-        if (!strcmp(mode, "cpu") || !strcmp(mode, "wall") || !strcmp(mode, "off-cpu") || !strcmp(mode, "python"))
+        if (!strcmp(mode, "cpu") || !strcmp(mode, "wall") || !strcmp(mode, "off-cpu") || !strcmp(mode, "python") ||
+            !strcmp(mode, "async"))
                 return "seconds";
         return strcmp(mode, "heap") == 0 ? "bytes" : "samples";
 }

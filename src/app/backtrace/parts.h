@@ -126,18 +126,6 @@ void infp_backtrace_python_forget(struct infp_backtrace_python *python);
 bool infp_backtrace_python_any_frame(struct infp_backtrace_python *python, const struct infp_python_frame *frame,
                                      struct infp_backtrace_frame *ret);
 
-/* ---- pages.c: memory of a process that is stopped, read page by page ---- */
-
-struct infp_backtrace_pages {
-        struct infp_python_memory below;
-        struct infp_map by_address; /* of a page: its copy */
-        uint32_t n;
-};
-/* Valid until done. */
-struct infp_python_memory infp_backtrace_pages_begin(struct infp_backtrace_pages *pages,
-                                                     struct infp_python_memory below);
-void infp_backtrace_pages_done(struct infp_backtrace_pages *pages);
-
 /* ---- tasks.c, relations.c: tasks of asyncio ---- */
 
 /* While they are read. */

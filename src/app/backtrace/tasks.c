@@ -7,6 +7,7 @@
 #include "app/backtrace/parts.h"
 #include "base/mem.h"
 #include "base/sort.h"
+#include "sampler/python/pages.h"
 #include "sampler/stopped/stop.h"
 
 enum {
@@ -317,17 +318,17 @@ static void take_all(void *context, unsigned n_running)
 static void take_stopped(struct reading *r)
 {
         struct infp_backtrace_python *python = r->a.python;
-        struct infp_backtrace_pages pages;
+        struct infp_python_pages pages;
         struct infp_stop_all stop = {
                 .tids = r->tids, .n = r->process->n_threads, .patience_ms = PATIENCE_MS, .run = take_all, .context = r
         };
         const struct infp_python_memory memory = python->memory;
         int e;
 
-        python->memory = r->a.objects->memory = infp_backtrace_pages_begin(&pages, memory);
+        python->memory = r->a.objects->memory = infp_python_pages_begin(&pages, memory);
         e = infp_stop_all(&stop);
         python->memory = memory;
-        infp_backtrace_pages_done(&pages);
+        infp_python_pages_done(&pages);
         r->a.ret->was_stopped = e == 0;
         r->a.ret->stop_us = (double) stop.stopped_ns / 1e3;
         if (e < 0)
@@ -382,24 +383,6 @@ static void sort_tasks(struct infp_backtrace_tasks *tasks)
 
 /* ---- a process ---- */
 
-/* NULL, or why its tasks cannot be read. */
-static const char *read_layout(struct infp_backtrace_python *python, struct infp_python_task_layout *ret)
-{
-        const struct infp_python *found = &python->found;
-        uint8_t runtime[INFP_PYTHON_DEBUG_OFFSETS], asyncio[INFP_PYTHON_ASYNCIO_DEBUG];
-        const bool has_runtime =
-                           python->memory.read(python->memory.context, found->runtime, runtime, sizeof(runtime)) == 0,
-                   has_asyncio =
-                           found->asyncio_debug && python->memory.read(python->memory.context, found->asyncio_debug,
-                                                                       asyncio, sizeof(asyncio)) == 0;
-
-        if (found->layout.is_free_threaded)
-                return "this is a free-threaded build, whose tasks are not read yet";
-        if (infp_python_task_layout_of(&found->layout, has_runtime ? runtime : NULL, has_asyncio ? asyncio : NULL, ret))
-                return NULL;
-        return "where this version keeps tasks is not known";
-}
-
 void infp_backtrace_tasks_take(struct infp_backtrace_python *python, struct infp_backtrace_process *process,
                                const pid_t *tids, const uint64_t *pthreads)
 {
@@ -413,7 +396,7 @@ void infp_backtrace_tasks_take(struct infp_backtrace_python *python, struct infp
                 process->tasks.problem = "there is no memory for them";
                 return;
         }
-        process->tasks.problem = read_layout(python, layout);
+        process->tasks.problem = infp_python_tasks_problem(&python->found, &python->memory, layout);
         process->has_tasks = process->tasks.problem != NULL;
         if (process->tasks.problem)
                 return;

@@ -511,3 +511,19 @@ const char *infp_python_gil_problem(const struct infp_python *python)
                 return "its C library is not glibc, whose condition variables show who waits for the GIL";
         return NULL;
 }
+
+const char *infp_python_tasks_problem(const struct infp_python *python, const struct infp_python_memory *memory,
+                                      struct infp_python_task_layout *ret)
+{
+        uint8_t runtime[INFP_PYTHON_DEBUG_OFFSETS], asyncio[INFP_PYTHON_ASYNCIO_DEBUG];
+        const bool has_runtime = memory->read(memory->context, python->runtime, runtime, sizeof(runtime)) == 0,
+                   has_asyncio = python->asyncio_debug &&
+                                 memory->read(memory->context, python->asyncio_debug, asyncio, sizeof(asyncio)) == 0;
+
+        if (python->layout.is_free_threaded)
+                return "this is a free-threaded build, whose tasks are not read yet";
+        if (infp_python_task_layout_of(&python->layout, has_runtime ? runtime : NULL, has_asyncio ? asyncio : NULL,
+                                       ret))
+                return NULL;
+        return "where this version keeps tasks is not known";
+}

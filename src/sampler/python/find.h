@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "sampler/python/file.h"
+#include "unwind/python/task_layout.h"
 #include "unwind/python/walk.h"
 
 enum { INFP_PYTHON_RANGES = INFP_PYTHON_PARTS };
@@ -28,6 +29,11 @@ int infp_python_find(int root_fd, pid_t pid, struct infp_python *ret, struct inf
 
 /* Why it cannot be told who holds its GIL and who waits for it, after "Python in process N: "; NULL: it can. */
 const char *infp_python_gil_problem(const struct infp_python *python);
+
+/* Why its tasks of asyncio cannot be read; NULL: they can, and *ret says where they are. knows_tasks of that is false where the module that
+ * keeps them was not there yet when the Python was found. */
+const char *infp_python_tasks_problem(const struct infp_python *python, const struct infp_python_memory *memory,
+                                      struct infp_python_task_layout *ret);
 
 /* Memory of a live process by process_vm_readv; context is the pid (as intptr_t). */
 struct infp_python_memory infp_python_process_memory(pid_t pid);

@@ -25,7 +25,7 @@ enum {
 
 const char *infp_stack_mode_name(enum infp_stack_mode mode)
 {
-        static const char *const names[INFP_STACK_MODES] = { "cpu", "wall", "off-cpu", "python" };
+        static const char *const names[INFP_STACK_MODES] = { "cpu", "wall", "off-cpu", "python", "async" };
 
         return names[mode];
 }
@@ -507,6 +507,8 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
                 infp_row_str(row, INFP_STACK_SAMPLES_STATE, state);
         if (found->gil)
                 infp_row_str(row, INFP_STACK_SAMPLES_GIL, infp_gil_name(found->gil));
+        if (found->task)
+                infp_row_str(row, INFP_STACK_SAMPLES_TASK, found->task);
         infp_row_str(row, INFP_STACK_SAMPLES_MODE, infp_stack_mode_name(found->mode));
         r = infp_stack_put_row(stacks);
         if (r < 0)

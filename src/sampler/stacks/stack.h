@@ -19,7 +19,14 @@
 #include "unwind/walk.h"
 
 /* What a sample is of; its name is stack_samples.mode. Counts are kept apart. */
-enum infp_stack_mode { INFP_STACK_CPU, INFP_STACK_WALL, INFP_STACK_OFF_CPU, INFP_STACK_PYTHON, INFP_STACK_MODES };
+enum infp_stack_mode {
+        INFP_STACK_CPU,
+        INFP_STACK_WALL,
+        INFP_STACK_OFF_CPU,
+        INFP_STACK_PYTHON,
+        INFP_STACK_ASYNC,
+        INFP_STACK_MODES
+};
 const char *infp_stack_mode_name(enum infp_stack_mode mode);
 
 struct infp_stacks_options {
@@ -63,6 +70,7 @@ struct infp_stack_found {
         bool is_completed; /* the outermost were read from memory after the sample (rest.h) */
         uint64_t
                 cut_bytes; /* from the stack pointer to what was not read; 0: nothing is missing, or it is not memory */
+        const char *task;  /* mode async: its name; NULL: none */
         uint32_t samples;  /* of the row: 1; more where a thread did not run between several (wall.h) */
 };
 

@@ -93,9 +93,13 @@ static void exited(void *state, uint64_t t_ns, int32_t tid)
 
 static void on_python(void *state, int32_t pid, uint64_t program, const struct infp_python *python)
 {
+        const struct infp_sampler_options *options = ((struct wall *) state)->context->options;
+        struct infp_wall_python *read = python ? infp_wall_python_new(program, python) : NULL;
         struct wall *wall = state;
 
-        infp_wall_reader_python(wall->rows.reader, pid, python ? infp_wall_python_new(program, python) : NULL);
+        if (read && options->async && !python->layout.is_free_threaded)
+                infp_wall_python_want_tasks(read, python, options->env->root_fd);
+        infp_wall_reader_python(wall->rows.reader, pid, read);
 }
 
 /* ---- what could not be had ---- */
@@ -199,8 +203,25 @@ static void count(void *state, struct infp_mode_counts *ret)
                 .lost = counts.lost,
                 .has_torn = true,
                 .torn = counts.n_torn,
-                .own_cpu_ns = counts.own_cpu_ns,
+                .own_cpu_ns = counts.own_cpu_ns - counts.tasks.own_cpu_ns,
         };
+}
+
+static enum infp_stack_mode also(void *state, struct infp_mode_counts *ret)
+{
+        struct infp_wall_reader_counts counts;
+        const struct wall *wall = state;
+
+        infp_wall_reader_counts(wall->rows.reader, &counts);
+        *ret = (struct infp_mode_counts){
+                .method = "reading tasks where threads are read by --wall",
+                .rate_hz = counts.rate_hz,
+                .lost = counts.tasks.left_out,
+                .own_cpu_ns = counts.tasks.own_cpu_ns,
+                .python_method = "reading its memory",
+                .python_torn = counts.tasks.torn,
+        };
+        return wall->context->options->async ? INFP_STACK_ASYNC : INFP_STACK_MODES;
 }
 
 static void close_wall(void *state)
@@ -225,5 +246,6 @@ const struct infp_sampler_mode infp_sampler_mode_wall = {
         .turn = turn,
         .end = end,
         .counts = count,
+        .also = also,
         .close = close_wall,
 };

@@ -31,6 +31,7 @@ struct infp_wall_python {
         /* Of the thread that is read. */
         struct infp_python_frame frames[INFP_FRAMES_MOST], again[INFP_FRAMES_MOST];
         struct infp_python_checks checks;
+        struct infp_wall_tasks *tasks; /* NULL: they are not read */
 };
 
 struct infp_wall_python *infp_wall_python_new(uint64_t program, const struct infp_python *python)
@@ -49,10 +50,22 @@ struct infp_wall_python *infp_wall_python_new(uint64_t program, const struct inf
 
 struct infp_wall_python *infp_wall_python_free(struct infp_wall_python *python)
 {
-        if (python)
+        if (python) {
+                infp_wall_tasks_free(python->tasks);
                 free(python->threads);
+        }
         free(python);
         return NULL;
+}
+
+void infp_wall_python_want_tasks(struct infp_wall_python *wall, const struct infp_python *python, int root_fd)
+{
+        wall->tasks = infp_wall_tasks_new(python, root_fd);
+}
+
+struct infp_wall_tasks *infp_wall_python_tasks(const struct infp_wall_python *python)
+{
+        return python->tasks;
 }
 
 void infp_wall_python_round(struct infp_wall_python *python)
@@ -183,23 +196,6 @@ static uint32_t walk(const struct infp_wall_python *python, const struct infp_py
         return n;
 }
 
-/* From place `from` on. False: a code object is not there. */
-static bool check_some(struct infp_wall_python *python, uint32_t *from, uint32_t n, struct infp_frames_one *ret)
-{
-        struct infp_python_checks *checks = &python->checks;
-        uint32_t end = *from, k = 0;
-
-        for (checks->n = 0; end < n && checks->n < INFP_PYTHON_CHECKS; end++)
-                if (ret[end].code)
-                        checks->codes[checks->n++] = ret[end].code;
-        if (infp_python_checks_make(checks, &python->process.layout, &python->process.check) < checks->n)
-                return false;
-        for (; *from < end; ++*from)
-                if (ret[*from].code)
-                        ret[*from].check = checks->ret[k++];
-        return true;
-}
-
 /* The frames that were walked, with what tells that their code is still the same when it is named. */
 static void keep(struct infp_wall_python *python, int32_t tid, uint32_t n, enum infp_python_end end,
                  struct infp_wall_python_found *ret)
@@ -215,14 +211,10 @@ static void keep(struct infp_wall_python *python, int32_t tid, uint32_t n, enum 
                                                            .owner = frame->owner,
                                                            .is_entry = frame->is_entry };
         }
-        python->checks.pid = tid;
-        python->checks.read = process_vm_readv;
-        for (uint32_t i = 0; i < n;)
-                if (!check_some(python, &i, n, ret->frames)) {
-                        ret->n = 0;
-                        ret->end = INFP_PYTHON_TORN;
-                        return;
-                }
+        if (!infp_wall_check_frames(&python->checks, &python->process, tid, n, ret->frames)) {
+                ret->n = 0;
+                ret->end = INFP_PYTHON_TORN;
+        }
 }
 
 /* The same frames, wherever the innermost has come to. */
@@ -355,6 +347,22 @@ static enum infp_gil gil_of(struct infp_wall_python *python, const struct infp_p
 
 /* ---- */
 
+static void look_at_tasks(struct infp_wall_python *python, const struct infp_wall_thread *thread, uint32_t place,
+                          bool is_asleep)
+{
+        const struct infp_wall_tasks_look look = { .pid = thread->pid,
+                                                   .tid = thread->tid,
+                                                   .process = &python->process,
+                                                   .threads = python->threads,
+                                                   .n_threads = python->n_threads,
+                                                   .place = place,
+                                                   .is_asleep = is_asleep,
+                                                   .checks = &python->checks };
+
+        if (python->tasks)
+                infp_wall_tasks_look(python->tasks, &look);
+}
+
 static uint32_t begin(struct infp_wall_python *python, int proc_fd, const struct infp_python_memory *memory,
                       struct infp_wall_thread *thread, const struct infp_wall_moment *moment,
                       struct infp_wall_python_found *ret)
@@ -385,6 +393,7 @@ void infp_wall_python_blocked(struct infp_wall_python *python, int proc_fd, stru
         n = walk(python, &memory, place, python->frames, &end);
         keep(python, thread->tid, n, end, ret);
         ret->is_alone = !moment->has_registers;
+        look_at_tasks(python, thread, place, true);
 }
 
 void infp_wall_python_running(struct infp_wall_python *python, int proc_fd, struct infp_wall_thread *thread,
@@ -393,6 +402,9 @@ void infp_wall_python_running(struct infp_wall_python *python, int proc_fd, stru
         const struct infp_python_memory memory = infp_python_process_memory(thread->tid);
         const uint32_t place = begin(python, proc_fd, &memory, thread, NULL, ret);
 
-        if (place != UINT32_MAX && wants_frames)
+        if (place == UINT32_MAX)
+                return;
+        if (wants_frames)
                 walk_running(python, &memory, thread->tid, place, ret);
+        look_at_tasks(python, thread, place, false);
 }

@@ -8,6 +8,7 @@
 #include "sampler/python/find.h"
 #include "sampler/python/frames.h"
 #include "sampler/waits/wall_proc.h"
+#include "sampler/waits/wall_tasks.h"
 
 /* What was found of a thread. */
 struct infp_wall_python_found {
@@ -26,7 +27,10 @@ struct infp_wall_python; /* of a process */
 
 /* program: another number for each program of each process. NULL: no memory. Any thread, as free. */
 struct infp_wall_python *infp_wall_python_new(uint64_t program, const struct infp_python *python);
-struct infp_wall_python *infp_wall_python_free(struct infp_wall_python *python); /* NULL is fine; returns NULL */
+/* Its tasks of asyncio are read, too, whenever a thread that runs a loop is. root_fd: of the machine. */
+void infp_wall_python_want_tasks(struct infp_wall_python *wall, const struct infp_python *python, int root_fd);
+struct infp_wall_tasks *infp_wall_python_tasks(const struct infp_wall_python *python); /* NULL: they are not read */
+struct infp_wall_python *infp_wall_python_free(struct infp_wall_python *python);       /* NULL is fine; returns NULL */
 
 /* A round begins: lists of threads may be made anew. */
 void infp_wall_python_round(struct infp_wall_python *python);

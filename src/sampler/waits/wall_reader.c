@@ -59,6 +59,7 @@ struct infp_wall_reader {
         struct woken woken[MAX_WOKEN]; /* of the process that is being read */
         uint32_t n_woken;
 
+        _Atomic uint64_t tasks_torn, tasks_left_out, tasks_cpu_ns;
         _Atomic uint64_t wanted, lost, n_torn, n_threads, own_cpu_ns, shown_period_ns;
         _Atomic int refused_call, refused_stack, refused_pid;
 };
@@ -180,9 +181,25 @@ static void read_anew(struct infp_wall_reader *reader, int32_t pid)
                         reader->threads.processes[i].threads[k].is_known = false;
 }
 
+/* Tasks of the program that the process has run until now. */
+static void tell_no_tasks(struct infp_wall_reader *reader, int32_t pid)
+{
+        struct infp_wall_message *message = infp_wall_reader_begin(reader, 0);
+
+        if (!message)
+                return;
+        message->kind = INFP_WALL_MESSAGE_TASK_GONE;
+        message->pid = pid;
+        infp_wall_reader_commit(reader, message);
+}
+
 static void put_python(struct infp_wall_reader *reader, int32_t pid, struct infp_wall_python *python)
 {
-        infp_wall_python_free(python_of(reader, pid));
+        struct infp_wall_python *before = python_of(reader, pid);
+
+        if (before && infp_wall_python_tasks(before))
+                tell_no_tasks(reader, pid);
+        infp_wall_python_free(before);
         infp_map_delete(&reader->pythons, (uint64_t) pid);
         if (python && infp_map_put(&reader->pythons, (uint64_t) pid, (uint64_t) (uintptr_t) python) < 0)
                 python = infp_wall_python_free(python);
@@ -253,6 +270,64 @@ static void put_found(struct infp_wall_reader *reader, struct infp_wall_thread *
         }
 }
 
+/* ---- tasks ---- */
+
+struct telling {
+        struct infp_wall_reader *reader;
+        const struct infp_wall_thread *thread;
+        uint64_t t_ns;
+};
+
+static void tell_task(void *context, uint64_t address, const struct infp_wall_task *task)
+{
+        const struct telling *telling = context;
+        struct infp_wall_task_words words = { .name = "" };
+        struct infp_wall_message *message =
+                infp_wall_reader_begin(telling->reader, sizeof(words) + (task ? task->n * sizeof(*task->frames) : 0));
+
+        if (!message)
+                return;
+        message->kind = task ? INFP_WALL_MESSAGE_TASK : INFP_WALL_MESSAGE_TASK_GONE;
+        message->pid = telling->thread->pid;
+        message->tid = telling->thread->tid;
+        message->task = address;
+        message->moment.t_ns = telling->t_ns;
+        if (task) {
+                memcpy(words.name, task->name, sizeof(words.name));
+                if (!task->is_running)
+                        memcpy(words.state, task->state, sizeof(words.state));
+                memcpy(message->stack, &words, sizeof(words));
+                message->stack_size = sizeof(words);
+                message->program = telling->reader->found.program;
+                message->has_python = message->is_python_alone = true;
+                message->n_python = task->n;
+                message->python_end = task->is_cut ? INFP_PYTHON_TOO_DEEP : INFP_PYTHON_WHOLE;
+                if (task->n)
+                        memcpy(infp_wall_message_frames(message), task->frames, task->n * sizeof(*task->frames));
+        }
+        infp_wall_reader_commit(telling->reader, message);
+}
+
+static struct infp_wall_tasks *tasks_of(const struct infp_wall_reader *reader)
+{
+        return reader->python ? infp_wall_python_tasks(reader->python) : NULL;
+}
+
+static void tell_tasks(struct infp_wall_reader *reader, struct infp_wall_thread *thread, uint64_t t_ns)
+{
+        struct infp_wall_tasks *tasks = tasks_of(reader);
+        struct telling telling = { reader, thread, t_ns };
+        struct infp_wall_tasks_counts counts = { 0 };
+
+        if (!tasks)
+                return;
+        if (!infp_wall_tasks_tell(tasks, tell_task, &telling, &counts))
+                thread->is_known = false;
+        atomic_fetch_add(&reader->tasks_torn, counts.torn);
+        atomic_fetch_add(&reader->tasks_left_out, counts.left_out);
+        atomic_fetch_add(&reader->tasks_cpu_ns, counts.own_cpu_ns);
+}
+
 /* Reads a thread. False: it has ended. */
 static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread *thread)
 {
@@ -260,9 +335,12 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
         struct infp_wall_refused refused = { 0 };
         struct infp_wall_message *message;
         enum infp_wall_found found;
+        uint64_t t_ns;
 
         choose_size(reader, thread);
         reader->found.program = 0;
+        if (tasks_of(reader))
+                infp_wall_tasks_drop(tasks_of(reader));
         message = infp_wall_reader_begin(reader,
                                          thread->stack_bytes + (reader->python ? sizeof(reader->found.frames) : 0));
         if (!message)
@@ -289,7 +367,10 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
         if (message->is_torn)
                 atomic_fetch_add(&reader->n_torn, 1);
         put_found(reader, thread, message);
+        t_ns = message->moment.t_ns;
         infp_wall_reader_commit(reader, message);
+        if (found == INFP_WALL_CHANGED)
+                tell_tasks(reader, thread, t_ns);
         return true;
 }
 
@@ -329,6 +410,8 @@ static void read_process(struct infp_wall_reader *reader, struct infp_wall_proce
         reader->python = python_of(reader, process->pid);
         if (reader->python)
                 infp_wall_python_round(reader->python);
+        if (tasks_of(reader) && infp_wall_tasks_have_come(tasks_of(reader), process->pid))
+                read_anew(reader, process->pid);
         for (uint32_t i = 0; i < process->n_threads && !reader->is_stopped;)
                 if (reader->options.read ? reader->options.read(reader->options.read_context, reader, &reader->threads,
                                                                 &process->threads[i], reader->python)
@@ -543,6 +626,8 @@ void infp_wall_reader_counts(const struct infp_wall_reader *reader, struct infp_
                 .n_torn = atomic_load(&reader->n_torn),
                 .n_threads = atomic_load(&reader->n_threads),
                 .own_cpu_ns = atomic_load(&reader->own_cpu_ns),
+                .tasks = { atomic_load(&reader->tasks_torn), atomic_load(&reader->tasks_left_out),
+                           atomic_load(&reader->tasks_cpu_ns) },
                 .refused = { atomic_load(&reader->refused_call), atomic_load(&reader->refused_stack),
                              atomic_load(&reader->refused_pid) },
         };

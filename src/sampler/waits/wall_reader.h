@@ -66,6 +66,7 @@ struct infp_wall_reader_counts {
         uint64_t lost;   /* of those: in rounds that were not made, since we were late */
         uint64_t n_torn; /* stacks that moved while they were read */
         uint64_t n_threads, own_cpu_ns;
+        struct infp_wall_tasks_counts tasks;
         struct infp_wall_refused refused;
 };
 void infp_wall_reader_counts(const struct infp_wall_reader *reader,

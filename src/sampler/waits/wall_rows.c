@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/time.h"
 
 enum { MAX_RUNS = 65536, MAX_RUNNING = 16384, STATE_TEXT = 96 };
@@ -11,11 +12,14 @@ enum { MAX_RUNS = 65536, MAX_RUNNING = 16384, STATE_TEXT = 96 };
 
 static const char waiting_for_gil[] = "waiting for the GIL";
 
-/* A stretch in which a thread stays where it is. */
+/* A stretch in which a thread, or a task, stays where it is. */
 struct infp_wall_run {
         struct infp_wall_rows *rows;
         struct infp_wall_run *next, *previous;
         int32_t pid, tid;
+        uint64_t key; /* in `open` */
+        bool is_task; /* of asyncio; else a thread */
+        char task[INFP_WALL_TASK_TEXT];
         uint64_t t_ns;            /* of its first moment */
         const char *state;        /* NULL: it runs */
         const char *call, *wchan; /* frames below the stack; NULL: not told */
@@ -125,7 +129,8 @@ static void close_run(struct infp_wall_run *run)
         run->is_closed = true;
         run->n_rounds = run->rows->n_rounds;
         run->weight_ns = run->rows->weight_ns;
-        infp_map_delete(&run->rows->open, (uint64_t) run->tid);
+        infp_map_delete(&run->rows->open, run->key);
+        run->rows->n_tasks -= run->is_task;
         if (!run->is_found) /* infp_stacks has it */
                 return;
         tell(run);
@@ -139,7 +144,8 @@ static void on_found(void *context, uint64_t cookie, const struct infp_stack_fou
         struct infp_wall_rows *rows = context;
 
         run->found = *found;
-        run->found.mode = INFP_STACK_WALL;
+        run->found.mode = run->is_task ? INFP_STACK_ASYNC : INFP_STACK_WALL;
+        run->found.task = *run->task ? run->task : NULL;
         run->found.cpu = -1;
         run->found.t_ns = run->t_ns;
         run->found.gil = run->gil;
@@ -175,10 +181,13 @@ static struct infp_pythons *pythons_of(const struct infp_wall_rows *rows)
 
 static void take(struct infp_wall_run *run, const struct infp_wall_message *message)
 {
-        const struct infp_perf_sample sample = infp_wall_sample(message, pythons_of(run->rows));
+        struct infp_perf_sample sample = infp_wall_sample(message, pythons_of(run->rows));
 
         run->is_whole = message->is_whole;
-        infp_stacks_take(run->rows->stacks, &sample, INFP_STACK_WALL, on_found, run->rows, (uint64_t) (uintptr_t) run);
+        if (run->is_task)
+                sample.stack_size = 0;
+        infp_stacks_take(run->rows->stacks, &sample, run->is_task ? INFP_STACK_ASYNC : INFP_STACK_WALL, on_found,
+                         run->rows, (uint64_t) (uintptr_t) run);
 }
 
 /* Of a thread that runs, or waits for a CPU: where perf saw it last, if it has not been seen to wait since. Where perf has no Python
@@ -220,26 +229,44 @@ static void note_blocked(struct infp_wall_rows *rows, const struct infp_wall_mes
                 ((struct running *) (uintptr_t) *value)->blocked_ns = message->moment.t_ns;
 }
 
-static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+static void close_key(struct infp_wall_rows *rows, uint64_t key)
 {
-        const uint64_t *open = infp_map_get(&rows->open, (uint64_t) message->tid);
-        struct infp_wall_run *run;
+        const uint64_t *open = infp_map_get(&rows->open, key);
 
         if (open)
                 close_run((struct infp_wall_run *) (uintptr_t) *open);
+}
+
+/* In the place of the one that has the key. NULL: there is no room. */
+static struct infp_wall_run *begin_run(struct infp_wall_rows *rows, const struct infp_wall_message *message,
+                                       uint64_t key)
+{
+        struct infp_wall_run *run;
+
+        close_key(rows, key);
         run = new_run(rows);
-        if (!run || infp_map_put(&rows->open, (uint64_t) message->tid, (uint64_t) (uintptr_t) run) < 0) {
+        if (!run || infp_map_put(&rows->open, key, (uint64_t) (uintptr_t) run) < 0) {
                 if (run)
                         release(run);
                 rows->n_refused++;
-                return;
+                return NULL;
         }
+        run->key = key;
         run->pid = message->pid;
         run->tid = message->tid;
         run->t_ns = message->moment.t_ns;
         run->n_told = rows->n_rounds;
         run->told_weight_ns = rows->weight_ns;
         run->gil = message->gil;
+        return run;
+}
+
+static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        struct infp_wall_run *run = begin_run(rows, message, (uint64_t) message->tid);
+
+        if (!run)
+                return;
         if (pythons_of(rows))
                 infp_pythons_meet(pythons_of(rows), message->pid, message->moment.t_ns);
         if (message->moment.letter == 'R') {
@@ -252,6 +279,45 @@ static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_mess
                 take(run, message);
         else
                 find_without_stack(run);
+}
+
+/* ---- tasks of asyncio ---- */
+
+static uint64_t key_of(const struct infp_wall_message *message)
+{
+        const uint64_t parts[] = { (uint64_t) message->pid, message->task };
+
+        return infp_hash64(parts, sizeof(parts), 0) | UINT64_C(1) << 63; /* no thread's number */
+}
+
+static void take_task(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        const struct infp_wall_task_words *words = (const void *) message->stack;
+        struct infp_wall_run *run = begin_run(rows, message, key_of(message));
+
+        if (!run)
+                return;
+        run->is_task = true;
+        rows->n_tasks++;
+        memcpy(run->task, words->name, sizeof(run->task));
+        if (*words->state) {
+                run->state = infp_wall_word(&rows->words, words->state);
+                run->state = run->state ? run->state : "waiting";
+        }
+        if (message->n_python)
+                take(run, message);
+        else
+                find_without_stack(run);
+}
+
+/* Of a thread, or of a process. */
+static void close_tasks(struct infp_wall_rows *rows, int32_t pid, int32_t tid)
+{
+        for (struct infp_wall_run *run = rows->n_tasks ? rows->all : NULL, *next; run; run = next) {
+                next = run->next;
+                if (run->is_task && !run->is_closed && (tid ? run->tid == tid : run->pid == pid))
+                        close_run(run);
+        }
 }
 
 static void take_gil(struct infp_wall_rows *rows, const struct infp_wall_message *message)
@@ -296,10 +362,8 @@ void infp_wall_rows_exited(struct infp_wall_rows *rows, int32_t tid)
 
 static void forget(struct infp_wall_rows *rows, int32_t tid)
 {
-        const uint64_t *open = infp_map_get(&rows->open, (uint64_t) tid);
-
-        if (open)
-                close_run((struct infp_wall_run *) (uintptr_t) *open);
+        close_key(rows, (uint64_t) tid);
+        close_tasks(rows, 0, tid);
         infp_wall_rows_exited(rows, tid);
 }
 
@@ -313,6 +377,15 @@ void infp_wall_rows_take(void *context, const struct infp_wall_message *message)
                 break;
         case INFP_WALL_MESSAGE_GIL:
                 take_gil(rows, message);
+                break;
+        case INFP_WALL_MESSAGE_TASK:
+                take_task(rows, message);
+                break;
+        case INFP_WALL_MESSAGE_TASK_GONE:
+                if (message->task)
+                        close_key(rows, key_of(message));
+                else
+                        close_tasks(rows, message->pid, 0);
                 break;
         case INFP_WALL_MESSAGE_GONE:
                 forget(rows, message->tid);

@@ -1,5 +1,5 @@
-/* Rows of --wall: one for each stretch in which a thread did not run, at most a second long, and one for each moment of a thread
- * that runs. Belongs to the thread that makes stacks. */
+/* Rows of --wall: one for each stretch in which a thread did not run, or a task of asyncio stayed where it was, at most a second long,
+ * and one for each moment of a thread that runs. Belongs to the thread that makes stacks. */
 #pragma once
 
 #include "base/map.h"
@@ -12,11 +12,12 @@ struct infp_wall_rows {
         struct infp_stacks *stacks;
         const struct infp_mode_context *context; /* NULL: there is no Python */
         struct infp_wall_reader *reader;         /* NULL: nobody reads larger copies of stacks */
-        struct infp_map open;                    /* tid -> the run that holds now */
+        struct infp_map open;                    /* tid, or hash of a task -> the run that holds now */
         struct infp_map running;                 /* tid -> where it last ran, as perf saw it */
         struct infp_map words;                   /* hash -> text: states, kernel functions */
         struct infp_wall_run *all, *free;
         uint64_t n_rounds, round_ns, period_ns, weight_ns, flushed_ns;
+        uint32_t n_tasks;           /* open runs of tasks */
         uint64_t n_runs, n_refused; /* moments for which there was no room */
 };
 

@@ -57,16 +57,18 @@ static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s,
 static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
 {
         const bool is_wall = !strcmp(s->mode, "wall"), /* threads are read in rounds, without records of the kernel */
-                is_stopped = !strncmp(s->method, "stops", 5);
+                is_async = !strcmp(s->mode, "async"), is_stopped = !strncmp(s->method, "stops", 5);
         const struct {
                 double n;
                 const char *one, *many;
         } losses[] = {
                 { s->lost,
                   is_wall      ? "sample of a round that came too late"
+                  : is_async   ? "read of a task beyond the 1,024 that are read at a time"
                   : is_stopped ? "stop that took too long, or was left out after such a one"
                                : "record lost by the kernel",
                   is_wall      ? "samples of rounds that came too late"
+                  : is_async   ? "reads of tasks beyond the 1,024 that are read at a time"
                   : is_stopped ? "stops that took too long, or were left out after such a one"
                                : "records lost by the kernel" },
                 { s->dropped, "dropped because a buffer was full", "dropped because a buffer was full" },
@@ -190,6 +192,20 @@ static void put_python_share(struct infp_str *out, const struct infp_sampling_mo
         infp_str_puts(out, ". ");
 }
 
+/* Of tasks of asyncio, whose frames are Python's alone. */
+static void put_tasks(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        const double torn = s->python_torn > 0 ? s->python_torn : 0, all = s->taken + torn;
+
+        if (!(all > 0))
+                return;
+        infp_str_puts(out, "Of ");
+        infp_trust_count(out, all, "read of a task", "reads of tasks");
+        infp_str_puts(out, ", torn since it changed meanwhile: ");
+        infp_trust_share(out, torn, all);
+        infp_str_puts(out, ". ");
+}
+
 /* Of threads that are not stopped. What is rejected is mostly what calls and returns without end. */
 static void put_rejected(struct infp_str *out, const struct infp_sampling_mode *s)
 {
@@ -219,6 +235,8 @@ static void put_python(struct infp_str *out, const struct infp_flame *f, const s
 
         if (s && *s->python_method && !isnan(s->python_rejected))
                 put_rejected(out, s);
+        else if (s && !strcmp(s->mode, "async"))
+                put_tasks(out, s);
         else if (s && *s->python_method)
                 put_python_share(out, s);
         if (s && s->python_unknown > 0) {

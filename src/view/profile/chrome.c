@@ -287,6 +287,10 @@ int infp_chrome_write(struct infp_out *out, const struct infp_profile *s, const 
                         err, -EINVAL,
                         "a trace has times, and samples of mode '%s' stand for %s: take --speedscope or --pprof",
                         s->mode, s->unit);
+        if (!strcmp(s->mode, "async"))
+                return infp_fail(err, -EINVAL,
+                                 "a trace has a track for each thread, and tasks of asyncio overlap in it: take "
+                                 "--speedscope or --pprof");
         w.base = find_base(&w);
         infp_json_begin(&w.json, &out->text, 0);
         infp_json_object(&w.json);

@@ -18,6 +18,8 @@ static const char *mode_words(const char *mode)
                 return "by wall-clock time of all threads";
         if (!strcmp(mode, "off-cpu"))
                 return "by time that threads waited";
+        if (!strcmp(mode, "async"))
+                return "by time of all tasks of asyncio";
         return "of the imported profile";
 }
 

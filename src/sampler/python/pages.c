@@ -1,13 +1,12 @@
-/* Copies of pages of a process that is stopped: what is read of it lies close together, and each call to the kernel costs. */
+#include "sampler/python/pages.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "app/backtrace/parts.h"
 
 enum { PAGE = 4096, MOST_PAGES = 65536 };
 
 /* The copy of a page; NULL: it cannot be read whole, or there are too many. */
-static const uint8_t *page_at(struct infp_backtrace_pages *pages, uint64_t address)
+static const uint8_t *page_at(struct infp_python_pages *pages, uint64_t address)
 {
         const uint64_t *known = infp_map_get(&pages->by_address, address);
         uint8_t *copy;
@@ -26,7 +25,7 @@ static const uint8_t *page_at(struct infp_backtrace_pages *pages, uint64_t addre
 
 static int read_pages(void *context, uint64_t address, void *ret, size_t size)
 {
-        struct infp_backtrace_pages *pages = context;
+        struct infp_python_pages *pages = context;
 
         for (size_t done = 0; done < size;) {
                 const uint64_t at = address + done, begin = at & ~(uint64_t) (PAGE - 1);
@@ -41,14 +40,13 @@ static int read_pages(void *context, uint64_t address, void *ret, size_t size)
         return 0;
 }
 
-struct infp_python_memory infp_backtrace_pages_begin(struct infp_backtrace_pages *pages,
-                                                     struct infp_python_memory below)
+struct infp_python_memory infp_python_pages_begin(struct infp_python_pages *pages, struct infp_python_memory below)
 {
-        *pages = (struct infp_backtrace_pages){ .below = below };
+        *pages = (struct infp_python_pages){ .below = below };
         return (struct infp_python_memory){ read_pages, pages };
 }
 
-void infp_backtrace_pages_done(struct infp_backtrace_pages *pages)
+void infp_python_pages_done(struct infp_python_pages *pages)
 {
         for (size_t i = 0; i < pages->by_address.cap; i++)
                 if (pages->by_address.slots[i].key)

@@ -1,0 +1,471 @@
+#include "sampler/waits/wall_tasks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/sort.h"
+#include "base/time.h"
+#include "sampler/python/pages.h"
+#include "unwind/python/task.h"
+
+enum {
+        TRIES = 4,        /* of tasks whose loop runs */
+        CHAIN = 256,      /* coroutines of a task */
+        POOL = 64 * 1024, /* frames of all tasks that are new in a look */
+        LISTED = 16 * 1024,
+        COST = 20, /* after a look the tasks of its loop are left alone for so many times as long */
+        FIRST_PAUSE_MS = 100,
+};
+#define LAST_PAUSE_NS (10 * INFP_NS_PER_S)
+#define TYPES_NS (10 * INFP_NS_PER_S) /* a type may be gone, and another one be in its place */
+
+struct known {
+        uint64_t address, hash;
+};
+
+/* What is known of the tasks of a thread's loop. */
+struct loop {
+        uint64_t state; /* of the thread */
+        uint64_t next_ns;
+        struct known *tasks; /* by address */
+        uint32_t n;
+};
+
+/* A task in the running look. */
+struct one {
+        struct infp_wall_task task;
+        uint64_t hash;                             /* of all that is told of it */
+        bool is_read, is_sure, is_new, is_foreign; /* is_foreign: of another loop, or over */
+};
+
+struct infp_wall_tasks {
+        struct infp_python python;
+        int root_fd;
+        bool is_ready; /* where tasks are is known */
+        uint64_t again_ns, pause_ns, types_ns, own_cpu_ns;
+        struct infp_python_task_layout layout;
+        struct infp_python_objects objects;
+        struct loop *loops;
+        uint32_t n_loops;
+
+        /* The look. */
+        bool has_look, is_missing; /* is_missing: there should have been one */
+        uint32_t loop;             /* its index */
+        uint32_t n, n_pool;
+        uint64_t torn, left_out;
+        struct one ones[INFP_WALL_TASKS];
+        struct infp_frames_one *pool;
+        uint64_t *listed;
+        struct infp_python_task task; /* the one that is read */
+        struct infp_python_frame chain[CHAIN], thread[INFP_FRAMES_MOST];
+};
+
+struct infp_wall_tasks *infp_wall_tasks_new(const struct infp_python *python, int root_fd)
+{
+        struct infp_wall_tasks *ret = calloc(1, sizeof(*ret));
+
+        if (!ret)
+                return NULL;
+        ret->python = *python;
+        ret->root_fd = root_fd;
+        ret->pool = malloc(POOL * sizeof(*ret->pool)); /* untouched memory costs nothing */
+        ret->listed = malloc(LISTED * sizeof(*ret->listed));
+        return ret->pool && ret->listed ? ret : infp_wall_tasks_free(ret);
+}
+
+struct infp_wall_tasks *infp_wall_tasks_free(struct infp_wall_tasks *tasks)
+{
+        if (!tasks)
+                return NULL;
+        for (uint32_t i = 0; i < tasks->n_loops; i++)
+                free(tasks->loops[i].tasks);
+        free(tasks->loops);
+        free(tasks->pool);
+        free(tasks->listed);
+        free(tasks);
+        return NULL;
+}
+
+/* ---- frames ---- */
+
+/* From place `from` on. */
+static bool check_some(struct infp_python_checks *checks, const struct infp_frames_process *process, uint32_t *from,
+                       uint32_t n, struct infp_frames_one *ret)
+{
+        uint32_t end = *from, k = 0;
+
+        for (checks->n = 0; end < n && checks->n < INFP_PYTHON_CHECKS; end++)
+                if (ret[end].code)
+                        checks->codes[checks->n++] = ret[end].code;
+        if (infp_python_checks_make(checks, &process->layout, &process->check) < checks->n)
+                return false;
+        for (; *from < end; ++*from)
+                if (ret[*from].code)
+                        ret[*from].check = checks->ret[k++];
+        return true;
+}
+
+bool infp_wall_check_frames(struct infp_python_checks *checks, const struct infp_frames_process *process, int32_t tid,
+                            uint32_t n, struct infp_frames_one *ret)
+{
+        checks->pid = tid;
+        checks->read = process_vm_readv;
+        for (uint32_t i = 0; i < n;)
+                if (!check_some(checks, process, &i, n, ret))
+                        return false;
+        return true;
+}
+
+/* Frames of a task whose coroutine runs: those of its thread, from the innermost to its coroutine's. 0: it is not there. */
+static uint32_t find_running(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look)
+{
+        enum infp_python_end end;
+        const uint32_t n = infp_python_walk(&look->process->layout, &tasks->objects.memory,
+                                            look->threads[look->place].state, tasks->thread, INFP_FRAMES_MOST, &end);
+
+        if (end != INFP_PYTHON_WHOLE && end != INFP_PYTHON_TOO_DEEP)
+                return 0;
+        for (uint32_t i = 0; i < n; i++)
+                if (tasks->thread[i].address == tasks->task.runs)
+                        return i + 1;
+        return 0;
+}
+
+/* False: they are not there, or there is no room. */
+static bool keep_frames(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
+                        struct infp_wall_task *ret)
+{
+        const uint32_t n = tasks->task.runs ? find_running(tasks, look) : tasks->task.n_frames;
+        struct infp_frames_one *frames = tasks->pool + tasks->n_pool;
+
+        if (n > POOL - tasks->n_pool || (tasks->task.runs && !n))
+                return false;
+        for (uint32_t i = 0; i < n; i++) {
+                const struct infp_python_frame *frame = tasks->task.runs ? &tasks->thread[i] : &tasks->chain[n - 1 - i];
+
+                frames[i] = (struct infp_frames_one){ .code = frame->code,
+                                                      .instruction = frame->instruction,
+                                                      .owner = frame->owner,
+                                                      .is_entry = frame->is_entry };
+        }
+        if (!infp_wall_check_frames(look->checks, look->process, look->tid, n, frames))
+                return false;
+        tasks->n_pool += n;
+        ret->frames = frames;
+        ret->n = n;
+        return true;
+}
+
+/* ---- a task ---- */
+
+/* Of all that is told of it; of one that runs no more than that it does, since its frames change all the time. */
+static uint64_t hash_of(const struct infp_python_task *task, const struct infp_python_frame *chain)
+{
+        const uint64_t words[] = { task->state, task->waiter, task->chain, task->runs, task->n_frames };
+        uint64_t hash = infp_hash64(words, sizeof(words), infp_hash64(task->name, strlen(task->name), 0));
+
+        for (uint32_t i = 0; i < task->n_frames && !task->runs; i++) {
+                const uint64_t frame[] = { chain[i].address, chain[i].code, chain[i].instruction };
+
+                hash = infp_hash64(frame, sizeof(frame), hash);
+        }
+        return hash;
+}
+
+/* Cut at the edge of a character. */
+static void copy_text(char ret[INFP_WALL_TASK_TEXT], const char *text)
+{
+        size_t n = strnlen(text, INFP_WALL_TASK_TEXT - 1);
+
+        while (text[n] && n && ((unsigned char) text[n] & 0xc0) == 0x80)
+                n--;
+        memcpy(ret, text, n);
+        ret[n] = 0;
+}
+
+static void describe(struct infp_wall_tasks *tasks, struct infp_wall_task *ret)
+{
+        const struct infp_python_task *task = &tasks->task;
+        const struct infp_python_object_type *type =
+                task->state == INFP_PYTHON_TASK_WAITING ? infp_python_type_of(&tasks->objects, task->waiter) : NULL;
+
+        copy_text(ret->name, task->name);
+        ret->is_running = task->state == INFP_PYTHON_TASK_RUNNING;
+        ret->is_cut = task->chain == INFP_PYTHON_CHAIN_TOO_DEEP;
+        if (task->state != INFP_PYTHON_TASK_WAITING)
+                copy_text(ret->state, "waiting for the loop");
+        else
+                snprintf(ret->state, sizeof(ret->state), "waiting for %s", type ? type->name : "a future");
+}
+
+static int by_address(const void *a, const void *b)
+{
+        const uint64_t *x = a, *y = b; /* the first member of both */
+
+        return (*x > *y) - (*x < *y);
+}
+
+static bool is_known(const struct loop *loop, uint64_t address, uint64_t hash)
+{
+        uint32_t low = 0, high = loop->n;
+
+        while (low < high) {
+                const uint32_t middle = low + (high - low) / 2;
+
+                if (loop->tasks[middle].address < address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low < loop->n && loop->tasks[low].address == address && loop->tasks[low].hash == hash;
+}
+
+/* Reads one. It is sure where nothing moves meanwhile, or where it is what it was before. */
+static void read_one(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
+                     const struct infp_python_asyncio *asyncio, uint64_t loop, struct one *one)
+{
+        struct infp_python_task *task = &tasks->task;
+        const uint64_t address = one->task.address;
+        uint64_t hash;
+
+        if (infp_python_task_read(&tasks->objects, asyncio, address, task, tasks->chain, CHAIN) < 0 ||
+            task->chain == INFP_PYTHON_CHAIN_CUT) {
+                one->is_read = false;
+                return;
+        }
+        one->is_foreign = task->loop != loop || task->state >= INFP_PYTHON_TASK_DONE;
+        if (one->is_foreign)
+                return;
+        hash = hash_of(task, tasks->chain);
+        if (one->is_read && one->hash == hash) {
+                one->is_sure = true;
+                return;
+        }
+        one->hash = hash;
+        one->is_new = task->runs || !is_known(&tasks->loops[tasks->loop], address, hash);
+        if (one->is_new)
+                describe(tasks, &one->task);
+        one->is_read = !one->is_new || keep_frames(tasks, look, &one->task);
+        one->is_sure = one->is_read && look->is_asleep;
+}
+
+/* ---- all tasks of a loop ---- */
+
+static bool is_ready(struct infp_wall_tasks *tasks, const struct infp_python_memory *memory, int32_t pid)
+{
+        const uint64_t now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+
+        if (tasks->is_ready || now_ns < tasks->again_ns)
+                return tasks->is_ready;
+        /* The module that keeps them may have come after the interpreter was found. */
+        if (tasks->pause_ns && infp_python_find(tasks->root_fd, pid, &tasks->python, NULL) < 0)
+                return false;
+        tasks->is_ready =
+                !infp_python_tasks_problem(&tasks->python, memory, &tasks->layout) && tasks->layout.knows_tasks;
+        tasks->objects.layout = &tasks->python.layout;
+        tasks->objects.tasks = &tasks->layout;
+        tasks->objects.none = tasks->python.none;
+        tasks->pause_ns = !tasks->pause_ns                  ? FIRST_PAUSE_MS * INFP_NS_PER_MS
+                          : tasks->pause_ns < LAST_PAUSE_NS ? 2 * tasks->pause_ns
+                                                            : tasks->pause_ns;
+        tasks->again_ns = now_ns + tasks->pause_ns;
+        return tasks->is_ready;
+}
+
+/* Threads that are no more lose theirs. */
+static void prune(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < tasks->n_loops; i++) {
+                uint32_t k = 0;
+
+                while (k < look->n_threads && look->threads[k].state != tasks->loops[i].state)
+                        k++;
+                if (k < look->n_threads)
+                        tasks->loops[n++] = tasks->loops[i];
+                else
+                        free(tasks->loops[i].tasks);
+        }
+        tasks->n_loops = n;
+}
+
+/* The index of the thread's; UINT32_MAX: none, or no memory. */
+static uint32_t loop_of(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, bool may_add)
+{
+        const uint64_t state = look->threads[look->place].state;
+        struct loop *grown;
+
+        for (uint32_t i = 0; i < tasks->n_loops; i++)
+                if (tasks->loops[i].state == state)
+                        return i;
+        if (!may_add)
+                return UINT32_MAX;
+        prune(tasks, look);
+        grown = reallocarray(tasks->loops, tasks->n_loops + 1, sizeof(*grown));
+        if (!grown)
+                return UINT32_MAX;
+        tasks->loops = grown;
+        grown[tasks->n_loops] =
+                (struct loop){ .state = state, .tasks = malloc(INFP_WALL_TASKS * sizeof(struct known)) };
+        return grown[tasks->n_loops].tasks ? tasks->n_loops++ : UINT32_MAX;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+        return by_address(a, b);
+}
+
+/* Each once, in their order. False: the lists changed meanwhile. */
+static bool list_tasks(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
+                       const struct infp_python_asyncio *asyncio)
+{
+        bool is_whole = false;
+        uint32_t n = 0;
+
+        for (unsigned try = 0; !is_whole && try < (look->is_asleep ? 1 : TRIES); try++)
+                n = infp_python_tasks(&tasks->objects, asyncio, look->threads, look->n_threads, tasks->listed, LISTED,
+                                      &is_whole);
+        if (!is_whole && n < LISTED)
+                return false;
+        infp_sort(tasks->listed, n, sizeof(*tasks->listed), compare_words);
+        for (uint32_t i = 0; i < n; i++) {
+                if (i && tasks->listed[i] == tasks->listed[i - 1]) /* it is in two lists */
+                        continue;
+                if (tasks->n < INFP_WALL_TASKS)
+                        tasks->ones[tasks->n++] = (struct one){ .task.address = tasks->listed[i] };
+                else
+                        tasks->left_out++;
+        }
+        return true;
+}
+
+/* False: not all are sure yet. */
+static bool read_all(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
+                     const struct infp_python_asyncio *asyncio, uint64_t loop)
+{
+        const struct infp_python_memory memory = tasks->objects.memory;
+        struct infp_python_pages pages;
+        bool are_sure = true;
+
+        tasks->objects.memory = infp_python_pages_begin(&pages, memory);
+        for (uint32_t i = 0; i < tasks->n; i++) {
+                struct one *one = &tasks->ones[i];
+
+                if (one->is_sure || one->is_foreign)
+                        continue;
+                read_one(tasks, look, asyncio, loop, one);
+                are_sure &= one->is_sure || one->is_foreign;
+        }
+        infp_python_pages_done(&pages);
+        tasks->objects.memory = memory;
+        return are_sure;
+}
+
+static bool read_loop(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, uint64_t loop)
+{
+        struct infp_python_asyncio asyncio;
+
+        if (infp_python_asyncio_find(&tasks->objects, look->threads[look->place].interpreter, &asyncio) < 0 ||
+            !list_tasks(tasks, look, &asyncio))
+                return false;
+        for (unsigned try = 0; try < (look->is_asleep ? 1 : TRIES); try++)
+                if (read_all(tasks, look, &asyncio, loop))
+                        break;
+        for (uint32_t i = 0; i < tasks->n; i++)
+                tasks->torn += !tasks->ones[i].is_sure && !tasks->ones[i].is_foreign;
+        return true;
+}
+
+void infp_wall_tasks_drop(struct infp_wall_tasks *tasks)
+{
+        tasks->has_look = tasks->is_missing = false;
+        tasks->n = tasks->n_pool = 0;
+        tasks->torn = tasks->left_out = 0;
+}
+
+static void look_at(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look)
+{
+        const struct infp_python_memory memory = infp_python_process_memory(look->tid);
+        const uint64_t begin_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        uint64_t loop;
+
+        infp_wall_tasks_drop(tasks);
+        if (!is_ready(tasks, &memory, look->pid))
+                return;
+        if (begin_ns - tasks->types_ns > TYPES_NS) {
+                memset(tasks->objects.types, 0, sizeof(tasks->objects.types));
+                tasks->types_ns = begin_ns;
+        }
+        tasks->objects.memory = memory;
+        loop = infp_python_thread_loop(&tasks->objects, look->threads[look->place].state);
+        tasks->loop = loop_of(tasks, look, loop != 0);
+        if (tasks->loop == UINT32_MAX)
+                return;
+        if (!loop) {
+                tasks->has_look = true;
+                return;
+        }
+        if (begin_ns >= tasks->loops[tasks->loop].next_ns)
+                tasks->has_look = read_loop(tasks, look, loop);
+        tasks->is_missing = !tasks->has_look;
+        if (tasks->is_missing && begin_ns < tasks->loops[tasks->loop].next_ns)
+                return;
+        tasks->loops[tasks->loop].next_ns = begin_ns + COST * (infp_clock_ns(CLOCK_MONOTONIC) - begin_ns);
+}
+
+void infp_wall_tasks_look(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look)
+{
+        const uint64_t begin_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+        look_at(tasks, look);
+        tasks->own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+}
+
+bool infp_wall_tasks_have_come(struct infp_wall_tasks *tasks, int32_t pid)
+{
+        const struct infp_python_memory memory = infp_python_process_memory(pid);
+
+        return tasks->pause_ns && !tasks->is_ready && is_ready(tasks, &memory, pid);
+}
+
+bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn *tell, void *context,
+                          struct infp_wall_tasks_counts *counts)
+{
+        struct loop *loop;
+        uint32_t at = 0, n = 0;
+
+        counts->own_cpu_ns += tasks->own_cpu_ns;
+        tasks->own_cpu_ns = 0;
+        if (!tasks->has_look)
+                return !tasks->is_missing;
+        loop = &tasks->loops[tasks->loop];
+        counts->torn += tasks->torn;
+        counts->left_out += tasks->left_out;
+        for (uint32_t i = 0; i <= tasks->n; i++) { /* both are in the order of addresses */
+                const struct one *one = i < tasks->n ? &tasks->ones[i] : NULL;
+
+                for (; at < loop->n && (!one || loop->tasks[at].address < one->task.address); at++)
+                        tell(context, loop->tasks[at].address, NULL);
+                if (!one)
+                        break;
+                if (at < loop->n && loop->tasks[at].address == one->task.address) {
+                        if (!one->is_sure)
+                                tell(context, one->task.address, NULL);
+                        at++;
+                }
+                if (one->is_sure && one->is_new)
+                        tell(context, one->task.address, &one->task);
+        }
+        for (uint32_t i = 0; i < tasks->n; i++) {
+                const struct one *one = &tasks->ones[i];
+
+                if (one->is_sure) /* one that runs is told of each time */
+                        loop->tasks[n++] = (struct known){ one->task.address, one->hash };
+        }
+        loop->n = n;
+        infp_wall_tasks_drop(tasks);
+        return true;
+}

@@ -1,0 +1,209 @@
+"""What the tasks of asyncio wait for: record --async."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+import waits
+from program import query, run
+from pythons import PYTHONS
+
+ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
+pytestmark = pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+
+# Clients that ask a slow engine on this machine, and nap between; each says how long it waited for what, by its own clock.
+CLIENT = '''\
+import asyncio, json, sys, time
+
+if "python" in sys.argv:
+    asyncio.Task = asyncio.tasks.Task = asyncio.tasks._PyTask
+if "uvloop" in sys.argv:
+    import uvloop
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+said = {"wall": 0, "asked": 0, "napped": 0}
+
+async def engine(reader, writer):
+    while await reader.readline():
+        await asyncio.sleep(0.2)
+        writer.write(b"done\\n")
+
+async def ask(reader, writer):
+    writer.write(b"go\\n")
+    return await reader.readline()  # the answer
+
+def burn(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+async def request(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    begun = time.perf_counter()
+    while time.perf_counter() < begun + float(sys.argv[1]):
+        t = time.perf_counter()
+        await ask(reader, writer)
+        said["asked"] += time.perf_counter() - t
+        t = time.perf_counter()
+        await asyncio.sleep(0.05)  # the nap
+        said["napped"] += time.perf_counter() - t
+        if "busy" in sys.argv:
+            burn(0.06)
+    said["wall"] += time.perf_counter() - begun
+    writer.close()
+
+async def main():
+    server = await asyncio.start_server(engine, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    tasks = [asyncio.ensure_future(request(port)) for i in range(3)]
+    for i, task in enumerate(tasks):
+        task.set_name(f"request {i}")
+    await asyncio.gather(*tasks)
+    server.close()
+
+asyncio.get_event_loop_policy().new_event_loop().run_until_complete(main())
+print(json.dumps(said))
+'''
+LINES = {name: 1 + CLIENT.splitlines().index(next(line for line in CLIENT.splitlines() if line.endswith(comment)))
+         for name, comment in (("answer", "# the answer"), ("nap", "# the nap"))}
+
+
+@pytest.fixture
+def client(record, tmp_path):
+    """client(words..., name=, options=): the recording, and what the program says of itself."""
+    program = tmp_path / "client.py"
+    program.write_text(CLIENT)
+
+    def call(*arguments, name=ONE, options=("--async",), seconds=3, **more):
+        words, environment = PYTHONS[name]
+        done = record(*options, "--no-snapshots", command=[*words, "-W", "ignore", program, seconds, *arguments],
+                      env={**os.environ, **environment}, **more)
+        assert done.returncode == 0, done.stderr
+        return done, json.loads(done.stdout)
+
+    return call
+
+
+def requests(recorded):
+    rows = [row for row in waits.rows(recorded, "async") if "request" in [frame.name for frame in row.frames]]
+    total = sum(row.weight for row in rows)
+
+    def share(test):
+        return sum(row.weight for row in rows if test(row)) / total
+
+    return rows, total, share
+
+
+def has_line(row, line):
+    return any(frame.line == line and frame.object.endswith("client.py") for frame in row.frames)
+
+
+def check(done, said, *, error=0.08):
+    """Where requests wait, and for how long, is what they say by their own clock."""
+    rows, total, share = requests(done.run)
+    assert 0.8 * said["wall"] < total < 1.1 * said["wall"] + 0.3, (total, said)
+    asked, napped = said["asked"] / said["wall"], said["napped"] / said["wall"]
+    assert abs(share(lambda row: has_line(row, LINES["answer"])) - asked) < error, said
+    assert abs(share(lambda row: has_line(row, LINES["nap"])) - napped) < error, said
+    return rows, share
+
+
+@pytest.mark.parametrize("kind", ["c", "python"])
+@pytest.mark.parametrize("name", PYTHONS)
+def test_line_of_the_await(client, name, kind):
+    if kind == "python" and name != ONE:
+        pytest.skip("tasks of Python: one version stands for all here, test_backtrace_async.py has them all")
+    done, said = client(kind, name=name)
+    rows, share = check(done, said)
+    for row in rows:
+        if row.state is None:
+            continue
+        names = [frame.name.rsplit(".", 1)[-1] for frame in row.frames]
+        assert {frame.kind for frame in row.frames} == {"python"} and "request" in names, row
+        assert not {"run_forever", "_run_once", "<module>"} & set(names), names
+    tasks = query_tasks(done)
+    assert {task for task in tasks if task.startswith("request")} == {"request 0", "request 1", "request 2"}, tasks
+    assert share(lambda row: row.state and row.state.startswith("waiting for ")) > 0.9
+
+
+def query_tasks(done):
+    return {row["task"] for row in done.run.table("stack_samples") if row["mode"] == "async"}
+
+
+def test_a_loop_that_is_busy(client):
+    """Tasks are read while their loop runs, too."""
+    done, said = client("busy", options=("--async", "--wall=100"), seconds=4)
+    rows, share = check(done, said, error=0.1)
+    burned = share(lambda row: row.state is None and "burn" in [frame.name for frame in row.frames])
+    alone = 1 - (said["asked"] + said["napped"]) / said["wall"]
+    assert abs(burned - alone) < 0.1, (burned, said)
+
+
+def test_uvloop(client):
+    words, environment = PYTHONS[ONE]
+    if subprocess.run([*words, "-c", "import uvloop"], env={**os.environ, **environment}, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("this Python has no uvloop")
+    check(*client("uvloop"))
+
+
+def test_views(infprof, client):
+    done, said = client()
+    path = done.run.path
+    text = run([infprof, "report", "functions", "-r", path]).stdout
+    assert "Functions by time of all tasks of asyncio" in text and re.search(r" s  request  client.py:\d+$", text, re.M), text
+    assert "reads of tasks, torn since it changed meanwhile" in re.sub(r"\s+", " ", text), text
+    folded = run([infprof, "flamegraph", "-r", path, "--mode", "async", "--folded"])
+    assert folded.returncode == 0 and "request" in folded.stdout, folded
+    states = {row["state"] for row in query(infprof, path, "SELECT DISTINCT state FROM stack_samples WHERE mode = 'async'")}
+    assert "waiting for _asyncio.Future" in states and "waiting for _GatheringFuture" in states, states
+    chrome = run([infprof, "flamegraph", "-r", path, "--mode", "async", "--chrome"])
+    assert chrome.returncode == 1 and "tasks of asyncio overlap" in chrome.stderr, chrome
+
+
+def test_not_asked_for(client):
+    done, said = client(options=("--wall",), seconds=0.5)
+    assert query_tasks(done) == set()
+
+
+def test_python_off(record):
+    done = record("--async", "--python=off", command=["true"])
+    assert done.returncode == 125 and "--async reads Python" in done.stderr, done
+
+
+PARKED = '''\
+import asyncio, sys
+
+async def park():
+    await asyncio.Event().wait()
+
+async def main():
+    tasks = [asyncio.ensure_future(park()) for i in range(int(sys.argv[1]))]
+    await asyncio.sleep(0.1)
+    print("ready", flush=True)
+    await asyncio.gather(*tasks)
+
+asyncio.run(main())
+'''
+
+
+@pytest.mark.parametrize("n", [3, 2000])
+def test_a_loop_that_sleeps_already(record, tmp_path, n):
+    """Nothing of the process runs while it is recorded. Of many tasks those beyond the bound are counted."""
+    program = tmp_path / "parked.py"
+    program.write_text(PARKED)
+    words, environment = PYTHONS[ONE]
+    with subprocess.Popen([*words, program, str(n)], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            done = record("--async", "--no-snapshots", "--pid", process.pid, "--duration", "2")
+        finally:
+            process.kill()
+    assert done.returncode == 0, done.stderr
+    parked = [row for row in waits.rows(done.run, "async") if "park" in [frame.name for frame in row.frames]]
+    seen = sum(row.weight for row in parked)
+    last = [row for row in done.run.table("sampler") if row["mode"] == "async"][-1]
+    assert last["python_torn"] == 0 and (last["lost"] > 0) == (n > 1024), last
+    n_read = min(n, 1024)
+    assert 0.6 * n_read < seen < 2.2 * n_read, seen
+    assert {row.state for row in parked} == {"waiting for _asyncio.Future"}
