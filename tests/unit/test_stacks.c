@@ -412,7 +412,7 @@ static void cut_stacks_are_completed(void **state)
         assert_true(infp_stacks_due(stacks, infp_clock_ns(CLOCK_MONOTONIC)) == UINT64_MAX);
         for (late = 0; late < 1000; late++) { /* for want of a CPU: then it is not completed */
                 sample.t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-                handler.sample(handler.context, &sample); /* the child is stopped: nothing changes */
+                handler.sample(handler.context, &sample); /* nothing changes in the child's stack */
                 if (got.is_completed)
                         break;
         }
