@@ -68,15 +68,21 @@ static int take_sample(void *context, const struct infp_batch *batch, const int 
         return 0;
 }
 
+static int by_id(const void *a, const void *b)
+{
+        const struct infp_gil_thread *x = a, *y = b;
+
+        return x->id < y->id ? -1 : x->id > y->id;
+}
+
 static int take_thread(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         struct infp_gil_report *gil = context;
-        const uint64_t id = id_of(batch, at[ENTITY_ID], row);
+        const struct infp_gil_thread key = { .id = id_of(batch, at[ENTITY_ID], row) };
+        struct infp_gil_thread *thread =
+                key.id ? bsearch(&key, gil->list, gil->n, sizeof(key), by_id) : NULL; /* sorted meanwhile */
 
-        for (uint32_t i = 0; id && i < gil->n; i++)
-                if (gil->list[i].id == id)
-                        INFP_TRY(infp_cell_keep(&gil->list[i].name, batch, at[ENTITY_NAME], row));
-        return 0;
+        return thread ? infp_cell_keep(&thread->name, batch, at[ENTITY_NAME], row) : 0;
 }
 
 static int take_process(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
@@ -114,6 +120,7 @@ int infp_gil_read(struct infp_run *run, const struct infp_scan_options *options,
         *ret = (struct infp_gil_report){ 0 };
         r = infp_scan_rows(run, infp_table_stack_samples.name, sample_columns, options, take_sample, &reading, err);
         infp_map_done(&reading.by_thread);
+        infp_sort(ret->list, ret->n, sizeof(*ret->list), by_id);
         if (r >= 0 && ret->n)
                 r = infp_scan_rows(run, infp_table_threads.name, thread_columns, &whole, take_thread, ret, err);
         if (r >= 0 && ret->n)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/procfile.h"
 
 static const struct {
         unsigned capability;
@@ -63,25 +64,32 @@ const char *infp_rights_fix(enum infp_right right)
         return infp_rights_has(right) ? rights[right].refused_anyway : rights[right].root;
 }
 
-const char *infp_rights_stop_fix(int root_fd, pid_t pid, char *ret, size_t cap)
+const char *infp_rights_stop_fix(int root_fd, pid_t pid, pid_t tid, const char *command, char *ret, size_t cap)
 {
         static const char containers[] =
                 "in a container: docker run --cap-add SYS_PTRACE; on Kubernetes: kubectl debug "
                 "--profile=sysadmin --target=CONTAINER";
         char path[48], text[32] = "";
         struct stat owner;
+        uint64_t tracer;
         int scope;
 
         infp_read_at(root_fd, "proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
         scope = text[0] >= '0' && text[0] <= '3' ? text[0] - '0' : 0;
+        snprintf(path, sizeof(path), "proc/%d/status", (int) tid);
+        if (infp_proc_number(root_fd, path, "TracerPid:", INFP_PROC_LAST, &tracer) && tracer) {
+                snprintf(ret, cap, "process %d traces it already (a debugger, strace): that has to let it go first",
+                         (int) tracer);
+                return ret;
+        }
         snprintf(path, sizeof(path), "proc/%d", (int) pid);
         if (scope == 3)
                 snprintf(ret, cap, "kernel.yama.ptrace_scope is 3, which forbids it to everybody until the next boot");
         else if (scope && geteuid() != 0 && fstatat(root_fd, path, &owner, 0) == 0 && owner.st_uid == geteuid())
                 snprintf(ret, cap,
-                         "kernel.yama.ptrace_scope is %d: sudo infprof backtrace %d, or as root: sysctl "
+                         "kernel.yama.ptrace_scope is %d: sudo infprof %s %d, or as root: sysctl "
                          "kernel.yama.ptrace_scope=0; %s",
-                         scope, (int) pid, containers);
+                         scope, command, (int) pid, containers);
         else
                 snprintf(ret, cap, "%s; %s", infp_rights_fix(INFP_MAY_TRACE), containers);
         return ret;

@@ -21,7 +21,7 @@ bool infp_rights_has(enum infp_right right);
  * lacks the capability in a container and has no power over processes of another user namespace. */
 const char *infp_rights_fix(enum infp_right right);
 
-/* The same of a process that may not be stopped (ptrace): what the kernel forbids, with the commands that permit it, in containers too.
- * Returns ret. root_fd: where /proc lies. */
+/* The same of a thread that may not be stopped (ptrace): who traces it already, or what the kernel forbids, with the commands that permit
+ * it, in containers too. Returns ret. root_fd: where /proc lies. command: what is to be run as root, up to the number of the process. */
 enum { INFP_RIGHTS_TEXT = 480 };
-const char *infp_rights_stop_fix(int root_fd, pid_t pid, char *ret, size_t cap);
+const char *infp_rights_stop_fix(int root_fd, pid_t pid, pid_t tid, const char *command, char *ret, size_t cap);

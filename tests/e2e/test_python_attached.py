@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import time
 
 import pytest
@@ -323,7 +324,17 @@ def test_blocking_refused(infprof, record, start, spin):  # noqa: F811
     busy(process)
     done = record("--cpu", "--blocking", "--no-snapshots", "--pid", process.pid, "--duration", "1s",
                   preexec_fn=refused([101, 310], errno.EPERM))  # ptrace, process_vm_readv
-    assert done.returncode == 0 and re.search(r"threads of process \d+ may not be stopped", done.stderr), done.stderr
+    assert done.returncode == 0 and re.search(r"threads of process \d+ may not be stopped: .*SYS_PTRACE", done.stderr), done.stderr
+
+
+@needs_root
+def test_blocking_what_is_traced(record, start, spin):  # noqa: F811
+    process = start([*PYTHONS[ONE][0], spin, "100"])
+    tracer = start([sys.executable, "-c", f"import ctypes, time\nassert ctypes.CDLL(None).ptrace(0x4206, {process.pid}, 0, 0) == 0\ntime.sleep(100)"])
+    wait_for(lambda: f"TracerPid:\t{tracer.pid}\n" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the tracer")
+    done = record("--cpu", "--blocking", "--no-snapshots", "--pid", process.pid, "--duration", "1s")
+    tracer.kill()  # before its tracee, which is reaped by it
+    assert f"process {tracer.pid} traces it already" in done.stderr, done.stderr
 
 
 # ---- harm ----

@@ -342,16 +342,6 @@ static void conclude(struct taking *t, struct infp_backtrace_thread *thread, str
 
 /* ---- threads that cannot be stopped ---- */
 
-/* The process that traces it; 0: none does. */
-static int32_t tracer_of(const struct infp_backtraces *b, pid_t pid, pid_t tid)
-{
-        char path[64];
-        uint64_t number;
-
-        snprintf(path, sizeof(path), "proc/%d/task/%d/status", (int) pid, (int) tid);
-        return infp_proc_number(b->env.root_fd, path, "TracerPid:", INFP_PROC_LAST, &number) ? (int32_t) number : 0;
-}
-
 /* Its frames in the kernel, as root may see them: "[<0>] futex_wait+0x7a/0x120 [module]". */
 static void put_kernel(struct infp_backtraces *b, pid_t pid, pid_t tid, struct infp_backtrace_raws *raws)
 {
@@ -383,20 +373,12 @@ static void explain(struct taking *t, struct infp_backtrace_thread *thread, stru
                     const struct infp_stopped *stopped)
 {
         char fix[INFP_RIGHTS_TEXT];
-        int32_t tracer;
 
         switch (stopped->result) {
         case INFP_STOP_DENIED:
-                tracer = tracer_of(t->b, stopped->pid, stopped->tid);
-                if (tracer)
-                        thread->why = infp_backtrace_printf(t->b,
-                                                            "process %d traces it already (a debugger, strace): that "
-                                                            "has to let it go first",
-                                                            tracer);
-                else
-                        thread->why = infp_backtrace_printf(
-                                t->b, "it may not be stopped: %s",
-                                infp_rights_stop_fix(t->b->env.root_fd, stopped->pid, fix, sizeof(fix)));
+                thread->why = infp_backtrace_printf(t->b, "it may not be stopped: %s",
+                                                    infp_rights_stop_fix(t->b->env.root_fd, stopped->pid, stopped->tid,
+                                                                         "backtrace", fix, sizeof(fix)));
                 break;
         case INFP_STOP_LATE:
                 put_kernel(t->b, stopped->pid, stopped->tid, raws);

@@ -147,7 +147,7 @@ static void exited(void *state, uint64_t t_ns, int32_t tid)
 static void say_refused(struct remote *remote)
 {
         const int error = atomic_load(&remote->reads->refused), pid = atomic_load(&remote->reads->refused_pid);
-        char reason[256], fix[INFP_RIGHTS_TEXT];
+        char reason[256], fix[INFP_RIGHTS_TEXT], notice[sizeof(reason) + sizeof(fix) + 2];
 
         if (!error || remote->has_said_refused)
                 return;
@@ -155,8 +155,10 @@ static void say_refused(struct remote *remote)
         snprintf(reason, sizeof(reason), "threads of process %d may not be stopped: %s", pid, strerror(error));
         infp_emit_source(remote->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK, "cpu",
                          infp_source_state_of(-error), reason,
-                         infp_rights_stop_fix(remote->context->options->env->root_fd, pid, fix, sizeof(fix)));
-        remote->context->options->notice(remote->context->options->notice_context, reason);
+                         infp_rights_stop_fix(remote->context->options->env->root_fd, pid, pid,
+                                              "record --cpu --blocking --pid", fix, sizeof(fix)));
+        snprintf(notice, sizeof(notice), "%s; %s", reason, fix);
+        remote->context->options->notice(remote->context->options->notice_context, notice);
 }
 
 static uint64_t turn(void *state, uint64_t now_ns)
