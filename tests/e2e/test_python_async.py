@@ -99,7 +99,7 @@ def has_line(row, line):
     return any(frame.line == line and frame.object.endswith("client.py") for frame in row.frames)
 
 
-def check(done, said, *, error=0.08):
+def check(done, said, *, error=0.12):  # of 300 looks, one false alarm in a million
     """Where requests wait, and for how long, is what they say by their own clock."""
     rows, total, share = requests(done.run)
     assert 0.8 * said["wall"] < total < 1.1 * said["wall"] + 0.3, (total, said)
@@ -114,7 +114,7 @@ def check(done, said, *, error=0.08):
 def test_line_of_the_await(client, name, kind):
     if kind == "python" and name != ONE:
         pytest.skip("tasks of Python: one version stands for all here, test_backtrace_async.py has them all")
-    done, said = client(kind, name=name)
+    done, said = client(kind, name=name, options=("--async", "--wall=100"))
     rows, share = check(done, said)
     for row in rows:
         if row.state is None:
@@ -144,7 +144,7 @@ def test_uvloop(client):
     words, environment = PYTHONS[ONE]
     if subprocess.run([*words, "-c", "import uvloop"], env={**os.environ, **environment}, stderr=subprocess.DEVNULL).returncode:
         pytest.skip("this Python has no uvloop")
-    check(*client("uvloop"))
+    check(*client("uvloop", options=("--async", "--wall=100")))
 
 
 def test_views(infprof, client):

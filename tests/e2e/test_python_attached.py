@@ -40,6 +40,11 @@ while time.monotonic() < end: f6_a(); f6_b(); f6_c(); f6_d()
 '''
 
 
+# Threads that are ready are looked at, also those that wait for a CPU or for their turn: on a busy machine the code at which they lose it
+# has a larger share than its CPU time.
+READY = 0.06
+
+
 def share_of(part, whole):
     return part / whole if whole else 0
 
@@ -108,7 +113,7 @@ def test_running_busy_split(attach, start, score, name, mode):  # noqa: F811
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid)
-    check_truth(score, found, json.loads(process.stdout.read()))
+    check_truth(score, found, json.loads(process.stdout.read()), READY)
     assert found.sampler["python_torn"] <= 0.015 * found.sampler["taken"] + 1, found.sampler
     assert found.sampler["python_processes"] == 1 and found.sampler["python_unnamed"] == 0, found.sampler
 
@@ -176,7 +181,7 @@ def test_running_is_said(infprof, attach, start, spin):  # noqa: F811
     words = " ".join(run([infprof, "report", "functions", "-r", found.run.path]).stdout.split())
     assert "of Python frames that were read beside" in words and "never merged" in words and "biased" not in words, words
     top = json.loads(run([infprof, "flamegraph", "--json", "--python-only", "-r", found.run.path]).stdout)
-    assert {one["name"] for one in top["python"]["top_functions"]} == {"pack"}, top
+    assert {"pack"} <= {one["name"] for one in top["python"]["top_functions"]} <= {"pack", "<module>"}, top
     native = json.loads(run([infprof, "flamegraph", "--json", "-r", found.run.path]).stdout)
     assert "libz" in json.dumps(native["cpu"]["top_functions"]), native
 
@@ -236,7 +241,7 @@ def test_blocking_mixed(attach, start, score, extension, name):  # noqa: F811
                     {**environment, "MIXED_EXT_DIR": str(extension(name))})
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu", calls=(BPF, PERF_EVENT_OPEN))
-    check_truth(score, found, json.loads(process.stdout.read()))
+    check_truth(score, found, json.loads(process.stdout.read()), READY)
     found.check_merged()
     assert set(found.seconds) == {"cpu"} and found.sampler["method"].startswith("stops"), found.sampler
 
@@ -248,7 +253,7 @@ def test_blocking_busy_split(attach, start, score, name, mode):  # noqa: F811
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu")
-    check_truth(score, found, json.loads(process.stdout.read()))
+    check_truth(score, found, json.loads(process.stdout.read()), READY)
     found.check_merged()
 
 

@@ -133,19 +133,19 @@ def extension(tmp_path_factory):
     return call
 
 
-def check_truth(score, found, line):
+def check_truth(score, found, line, error=0.01):
     """Shares as declared, and no stack that no run can have. Stacks that stayed native say so: check_merged counts them."""
     python = {name for name, _ in found.python_frames()}
     stacks = [(names, count) for names, count in found.stacks if python.intersection(names)]
     truth = score.score_cpu(line, [(";".join(names), n) for names, n in stacks])
     assert truth["impossible_share"] == 0, truth
     n = sum(count for names, count in stacks if score.NAME.search(";".join(names)))
-    assert is_share(round(truth["split"] * n), n, truth["truth"], 0.01), truth
+    assert is_share(round(truth["split"] * n), n, truth["truth"], error), truth
     if "share_error" in truth:
         assert truth["sees"] == ["py", "c", "cb"], truth
         for name, share in line["share"].items():
             own = sum(count for names, count in stacks if score.NAME.findall(";".join(names))[-1:] == [tuple(name.split("_"))])
-            assert is_share(own, n, share, 0.01), (name, own, n, share)
+            assert is_share(own, n, share, error), (name, own, n, share)
 
 
 @pytest.mark.skipif(not TRUTH.exists(), reason="no ../shared/truth here")
