@@ -119,7 +119,7 @@ def test_running_busy_split(attach, start, score, name, mode):  # noqa: F811
 
 
 @needs_truth
-@pytest.mark.parametrize("name", PYTHONS)
+@pytest.mark.parametrize("name", SOME)
 def test_running_mixed(attach, start, score, extension, name):  # noqa: F811
     """Threads, and C between Python: the Python frames alone, of all levels, and none of C."""
     words, environment = PYTHONS[name]
@@ -186,6 +186,7 @@ def test_running_is_said(infprof, attach, start, spin):  # noqa: F811
     assert "libz" in json.dumps(native["cpu"]["top_functions"]), native
 
 
+@pytest.mark.serial
 def test_running_keeps_its_rate(attach, start):
     """A sample for each period of CPU time, on a machine whose CPUs are busy, too; threads that wait have none."""
     process = start([*PYTHONS[ONE][0], "-c", "import threading, time\n"
@@ -233,7 +234,7 @@ def test_another_program(attach, start, spin):  # noqa: F811
 # ---- stopped for each sample ----
 
 @needs_truth
-@pytest.mark.parametrize("name", PYTHONS)
+@pytest.mark.parametrize("name", SOME)
 def test_blocking_mixed(attach, start, score, extension, name):  # noqa: F811
     """With no right but ptrace."""
     words, environment = PYTHONS[name]

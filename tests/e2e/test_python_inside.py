@@ -91,7 +91,7 @@ def test_names_and_lines(sample, spin, name):  # noqa: F811
     assert found.sampler["python_processes"] == 1 and found.sampler["python_unnamed"] == 0
 
 
-@pytest.mark.parametrize("name", PYTHONS)
+@pytest.mark.parametrize("name", SOME)
 def test_code_in_the_place_of_other_code(sample, generated, name):  # noqa: F811
     words, environment = PYTHONS[name]
     check_generated(sample([*words, generated], env={**os.environ, **environment}))

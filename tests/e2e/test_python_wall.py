@@ -282,8 +282,7 @@ for child in children:
 '''
 
 
-@pytest.mark.parametrize("before", [[], ["unshare", "--pid", "--fork", "--mount-proc"]], ids=["", "namespace"])
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name, before", [*((name, []) for name in SOME), (ONE, ["unshare", "--pid", "--fork", "--mount-proc"])])
 def test_children_of_a_fork(record, tmp_path, name, before):
     """Each has its own threads, under numbers of its own; in a pid namespace Python knows others than we do."""
     if before and os.geteuid() != 0:
