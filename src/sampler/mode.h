@@ -24,7 +24,7 @@ struct infp_mode_context {
         const char *perf_problem;     /* why */
         struct infp_bpf *filter;      /* times waits in the kernel, once the target is followed; NULL: nobody does */
         struct infp_inside *inside;   /* samplers inside processes; NULL: none */
-        struct infp_pythons *pythons; /* changes: NULL while, and where, there is none */
+        struct infp_pythons *pythons; /* changes; NULL: there are no Python frames */
         /* Any thread: has turn called soon. */
         void (*wake)(const struct infp_mode_context *context);
         int wake_fd;

@@ -196,7 +196,7 @@ static uint32_t walk(const struct infp_wall_python *python, const struct infp_py
         return n;
 }
 
-/* The frames that were walked, with what tells that their code is still the same when it is named. */
+/* The frames that were walked, with checks of their code: it may be other code when it is named. */
 static void keep(struct infp_wall_python *python, int32_t tid, uint32_t n, enum infp_python_end end,
                  struct infp_wall_python_found *ret)
 {
@@ -249,7 +249,7 @@ static void walk_running(struct infp_wall_python *python, const struct infp_pyth
 
 /* ---- the GIL ---- */
 
-/* The GIL's condition variables begin so far behind its holder: of those who want it, and of the one who has given it away and waits
+/* The GIL's condition variables begin at this offset from its holder: of those who want it, and of the one who has given it away and waits
  * until another has it, to ask for it again. */
 static const uint8_t conditions[] = { 24, 112 };
 enum { CONDITION_BYTES = 48 };
@@ -300,7 +300,7 @@ static uint32_t count_waiting(const struct infp_wall_python *python, const struc
         return n <= python->n_threads ? n : 0;
 }
 
-/* Of a thread that sleeps in a futex so far behind the GIL's holder. */
+/* Of a thread that sleeps in a futex at this offset from the GIL's holder. */
 static bool is_in_condition(struct infp_wall_python *python, const struct infp_python_memory *memory,
                             const struct infp_python_gil *gil, uint64_t at)
 {

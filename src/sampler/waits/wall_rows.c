@@ -191,7 +191,7 @@ static void take(struct infp_wall_run *run, const struct infp_wall_message *mess
 }
 
 /* Of a thread that runs, or waits for a CPU: where perf saw it last, if it has not been seen to wait since. Where perf has no Python
- * frames these are asked for now. */
+ * frames, the reader is asked to read them. */
 static void find_running(struct infp_wall_run *run, const struct infp_wall_message *message)
 {
         const uint64_t *value = infp_map_get(&run->rows->running, (uint64_t) run->tid);

@@ -209,17 +209,10 @@ static int by_address(const void *a, const void *b)
 
 static bool is_known(const struct loop *loop, uint64_t address, uint64_t hash)
 {
-        uint32_t low = 0, high = loop->n;
+        const struct known *found =
+                loop->n ? bsearch(&address, loop->tasks, loop->n, sizeof(*loop->tasks), by_address) : NULL;
 
-        while (low < high) {
-                const uint32_t middle = low + (high - low) / 2;
-
-                if (loop->tasks[middle].address < address)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low < loop->n && loop->tasks[low].address == address && loop->tasks[low].hash == hash;
+        return found && found->hash == hash;
 }
 
 /* Reads one. It is sure where nothing moves meanwhile, or where it is what it was before. */

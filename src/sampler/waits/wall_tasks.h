@@ -56,6 +56,6 @@ bool infp_wall_tasks_have_come(struct infp_wall_tasks *tasks, int32_t pid);
 /* Before each look at a thread, and where it proved void. */
 void infp_wall_tasks_drop(struct infp_wall_tasks *tasks);
 
-/* Fills in what tells that the code of frames is still the same when it is named. False: a code object is not there. */
+/* Fills in the checks of the frames' code, which may be other code when it is named. False: a code object is not there. */
 bool infp_wall_check_frames(struct infp_python_checks *checks, const struct infp_frames_process *process, int32_t tid,
                             uint32_t n, struct infp_frames_one *ret);
