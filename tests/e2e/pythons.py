@@ -16,17 +16,23 @@ def unpacked(folder, name):
     return [str(loader), "--library-path", libraries, str(folder / "usr" / "bin" / name)] if loader else None
 
 
+def debug_build(path):
+    """Debian's build with --with-pydebug of the same version stands beside it, with a "d" after its name."""
+    return pathlib.Path(f"{os.path.realpath(path)}d")
+
+
 def find_pythons():
     """{name: (words that start it, what its environment needs)}"""
     found = {}
     for path in sorted(pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3")):
         if int(path.parts[-3].split(".")[1]) >= 8:
             found[path.parts[-3]] = ([str(path)], {})
-    if os.access("/usr/bin/python3", os.X_OK):
-        found["system"] = (["/usr/bin/python3"], {})
+    for name, path in (("system", pathlib.Path("/usr/bin/python3")), ("debug", debug_build("/usr/bin/python3"))):
+        if os.access(path, os.X_OK):
+            found[name] = ([str(path)], {})
     for path in sorted(UNPACKED.glob("*/usr/bin/python3.*")):
         folder = path.parents[2]
-        words = unpacked(folder, path.name) if re.fullmatch(r"python3\.\d+d?", path.name) else None
+        words = unpacked(folder, path.name) if re.fullmatch(r"python3\.\d+t?d?", path.name) else None
         if words:
             found[f"{folder.name}-{path.name}"] = (words, {"PYTHONHOME": str(folder / "usr")})
     return {name: python for name, python in found.items() if starts(*python)}

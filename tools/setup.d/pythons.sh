@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Of part "check": Pythons that are newer than this Debian's, from Debian sid, unpacked with sid's C library and never installed. Tests start
+# Of parts "check" and "bench": Pythons that are newer than this Debian's, from Debian sid, unpacked with sid's C library and never installed. Tests start
 # them by that library's loader (tests/e2e/pythons.py). Sid moves on, so that a test may meet another micro version than yesterday.
 
 pythons=$deps/pythons/sid
@@ -28,20 +28,26 @@ lists_of_sid() {
         quiet pythons apt_apart "$folder" apt-get update
 }
 
+# unpack_of_sid FOLDER PACKAGE...: their files in FOLDER
+unpack_of_sid() {
+        local folder=$1 package
+        shift
+        mkdir "$temp/files"
+        (cd "$temp/files" && quiet pythons apt_apart "$temp/apt" apt-get download "$@") || return 1
+        for package in "$temp"/files/*.deb; do
+                quiet pythons dpkg-deb -x "$package" "$folder" || return 1
+        done
+}
+
 install_pythons() {
-        local version package wanted=(libc6 libexpat1 zlib1g) files
+        local version wanted=(libc6 libexpat1 zlib1g)
         temp_dir
         lists_of_sid "$temp/apt" || return 1
         for version in $python_versions; do # sid forgets the old ones
                 apt_apart "$temp/apt" apt-cache show "python$version-minimal" >/dev/null 2>&1 || continue
                 wanted+=("python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib")
         done
-        mkdir "$temp/files" "$temp/sid"
-        (cd "$temp/files" && quiet pythons apt_apart "$temp/apt" apt-get download "${wanted[@]}") || return 1
-        files=("$temp"/files/*.deb)
-        for package in "${files[@]}"; do
-                quiet pythons dpkg-deb -x "$package" "$temp/sid" || return 1
-        done
+        unpack_of_sid "$temp/sid" "${wanted[@]}" || return 1
         replace "$temp/sid" "$pythons"
         stamp_set "$deps/pythons/.stamp" "$python_versions"
         item_paths=("$pythons")
@@ -51,4 +57,16 @@ install_pythons() {
 setup_pythons() {
         install_item "Python 3.13 to 3.15 of Debian sid" "frames of newer Pythons are read in tests" pythons_are_ready install_pythons ||
                 say "    not there: tests do without them"
+}
+
+# Part "bench" adds the debug build of one of them. No registry has a free-threaded build.
+debug_python=python3.14-dbg
+debug_is_ready() { stamp_is "$pythons/.stamp-debug" "$debug_python"; }
+install_debug() {
+        [[ -d $pythons ]] || return 1
+        temp_dir
+        lists_of_sid "$temp/apt" && unpack_of_sid "$temp/sid" "$debug_python" "lib$debug_python" || return 1
+        rm -r "$temp/sid/usr/lib/debug"
+        cp -r "$temp/sid/." "$pythons"
+        stamp_set "$pythons/.stamp-debug" "$debug_python"
 }
