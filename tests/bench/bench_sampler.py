@@ -7,6 +7,8 @@
   bench_sampler.py inside      --python=inside, perf events refused: CPU of a Python loop over its own, and what the handler takes
   bench_sampler.py torch       on PyTorch (Debian's python3-torch): own CPU, memory, time until sampling, share of whole stacks
   bench_sampler.py python      Python frames at 1,000 Hz: a program's CPU over bare-IP sampling, plain and 200 frames deep; own CPU
+  bench_sampler.py waits       --off-cpu: CPU of a switch of a program that does little else, alone, timed in BPF and by perf's records, and
+                               switches a second on two CPUs; --async: own CPU beside a loop with 1,000 tasks
   bench_sampler.py deep        stacks beyond the kernel's copy: CPU of a program with them at 99 Hz, and of numpy the share that is cut,
                                own CPU, and how often a stack that is completed after its sample is wrong
   bench_sampler.py peers       perf, py-spy, Austin and Scalene beside us, in one run, on ../shared/truth's programs
@@ -210,6 +212,35 @@ def python(work, options):
     work.budget("python_unmerged", 100 * bad, 0.1, f"python_frames: {100 * bad:.3f} % of Python's stacks without their frames")
 
 
+def waits(work, options):
+    """CPU time of a switch on one CPU, and how many there are a second on two."""
+    sys.path.insert(0, str(TOP / "tests" / "e2e"))
+    from refuse import BPF, refused
+    program = work.path / "ping_pong"
+    subprocess.run(["gcc", "-O2", "-pthread", "-o", program, TOP / "tests" / "e2e" / "ping_pong.c"], check=True)
+    rounds = 10 if not options.quick else 2
+    for cpus, n in (("0", 50000), ("0,1", 200000)):
+        words = ["taskset", "-c", cpus, program, n if not options.quick else n // 10]
+        cpu, rate = ({"alone": [], "BPF": [], "perf": []} for _ in range(2))
+        for i in range(rounds):
+            for way in list(cpu)[i % 3:] + list(cpu)[:i % 3]:
+                recorded = [work.infprof, "record", "-o", work.output(), "--off-cpu", "--no-finish", "--no-snapshots", "--"]
+                done = subprocess.run([str(word) for word in (words if way == "alone" else [*recorded, *words])], stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, text=True, check=True,
+                                      preexec_fn=refused([BPF], errno.EPERM) if way == "perf" else None)
+                line = own_line(done.stdout)
+                cpu[way].append(1e6 * line["cpu_s"] / line["switches"])
+                rate[way].append(line["switches"] / line["wall_s"])
+        for way in cpu:
+            print(f"--off-cpu, CPUs {cpus}, {way}: {statistics.median(cpu[way]):.2f} us of CPU a switch [{min(cpu[way]):.2f}, {max(cpu[way]):.2f}], "
+                  f"{statistics.median(rate[way]):,.0f} switches a second, {rounds} rounds", flush=True)
+        work.figures[f"off_cpu_{cpus}"] = {"us": cpu, "rate": rate}
+    tasks = ("import asyncio\nasync def wait(): await asyncio.sleep(1000)\nasync def main():\n"
+             "    tasks = [asyncio.create_task(wait()) for _ in range(1000)]\n    await asyncio.sleep(0)\n    print('ready', flush=True)\n"
+             "    while True: await asyncio.sleep(0.01)\nasyncio.run(main())")
+    over_recording(work, "async_1000", tasks, ["--async"], 10 if not options.quick else 4, "--async of a loop with 1,000 tasks")
+
+
 def deep(work, options):
     program = work.path / "cpu_deep"
     subprocess.run(["gcc", "-O2", "-pthread", "-o", program, TOP / "tests" / "e2e" / "cpu_deep.c"], check=True)
@@ -307,23 +338,20 @@ def own_figures(work, name, pid, seconds, hz=1000, *options):
     return output, got, n
 
 
-def wall(work, seconds):
-    """CPU of --wall beside a process of 4,000 threads that wait, over that of a recording without it."""
-    code = ("import threading, time\nthreading.stack_size(65536)\nfor i in range(3999): threading.Thread(target=time.sleep, "
-            "args=(1000,), daemon=True).start()\nprint('ready', flush=True)\ntime.sleep(1000)")
+def over_recording(work, name, code, options, seconds, text):
+    """CPU of a recording of a Python program with some options, over that of one without."""
     used = {}
     with subprocess.Popen(["/usr/bin/python3", "-c", code], stdout=subprocess.PIPE, text=True) as target:
         try:
             assert target.stdout.readline() == "ready\n"
-            for name, words in (("with", ["--wall"]), ("without", [])):
+            for way, words in (("with", options), ("without", [])):
                 words = [work.infprof, "record", "-o", work.output(), "--no-snapshots", *words, "--duration", seconds, "--pid", target.pid]
-                used[name] = tree_cpu_after(subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
-                                                             stderr=subprocess.DEVNULL))
+                used[way] = tree_cpu_after(subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
+                                                            stderr=subprocess.DEVNULL))
         finally:
             target.kill()
-    work.figures["wall_4000"] = {**used, "seconds": seconds}
-    print(f"--wall of 4,000 threads: {100 * (used['with'] - used['without']) / seconds:.1f} % of a core over {seconds} s, finish and "
-          f"symbols included")
+    work.figures[name] = {**used, "seconds": seconds}
+    print(f"{text}: {100 * (used['with'] - used['without']) / seconds:.1f} % of a core over {seconds} s, finish and symbols included")
 
 
 def own(work, options):
@@ -347,7 +375,9 @@ def own(work, options):
         target.kill()
         target.wait()
     n_live = rows_of(work, live, "SELECT count(*) AS n FROM stack_samples")[0]["n"]
-    wall(work, 4 if options.quick else 10)
+    threads = ("import threading, time\nthreading.stack_size(65536)\nfor i in range(3999): threading.Thread(target=time.sleep, "
+               "args=(1000,), daemon=True).start()\nprint('ready', flush=True)\ntime.sleep(1000)")
+    over_recording(work, "wall_4000", threads, ["--wall"], 4 if options.quick else 10, "--wall of 4,000 threads")
     print(f"bytes a sample: {bytes_of(live, TABLES, '.arrows') / n_live:.1f} in segments, {bytes_of(finished, TABLES, '.parquet') / n:.1f} "
           f"in Parquet, all seven tables")
     work.figures["bytes_segment"] = bytes_of(live, TABLES, ".arrows") / n_live
@@ -590,7 +620,7 @@ def harm(work, options):
         work.broken.append(f"attached {rounds} times: the target was not left alone")
 
 
-VERBS = {"cost": cost, "own": own, "inside": inside, "torch": torch, "python": python, "deep": deep, "peers": peers, "unwind": unwind, "go": go,
+VERBS = {"cost": cost, "own": own, "inside": inside, "torch": torch, "python": python, "waits": waits, "deep": deep, "peers": peers, "unwind": unwind, "go": go,
          "harm": harm}
 
 

@@ -18,7 +18,9 @@ ENGINES = TOP.parent / "shared" / "fixtures" / "engines"
 PAGE_MB_S = 300
 RING_FACTOR = 2  # beyond so many times its budget a call fails the run: caches are shared with whoever else runs
 SAMPLER = (("cost", "what it costs a program (CPU time, interleaved pairs)"), ("own", "its own CPU, bytes a sample"),
-           ("deep", "stacks beyond the kernel's copy"), ("torch", "PyTorch"), ("peers", "beside other profilers (one JSON line each)"), ("unwind", "stacks against elfutils"),
+           ("python", "Python frames"), ("inside", "the sampler inside Python"), ("waits", "switches and tasks"),
+           ("deep", "stacks beyond the kernel's copy"), ("torch", "PyTorch"), ("peers", "beside other profilers (one JSON line each)"),
+           ("unwind", "stacks against elfutils"),
            ("go", "a Go program against its own profile"), ("harm", "attached and killed, again and again"))
 UNWIND_FACTOR = 2  # the same of a frame
 
