@@ -144,9 +144,11 @@ def test_after_the_sample(sample, infprof, run_dir):
     assert top["completed_samples"] == top["sampling"]["completed"] == n and "completed from memory" in top["trust"], top
 
 
-def test_calls_that_have_ended_are_not_joined(sample):
+def test_calls_that_have_ended_are_not_joined(sample, infprof, run_dir):
     """Calls of 50 us, whose only witness is what the innermost function has written."""
     found = sample("after", "-f", 100000, "-u", 50)
+    trust = json.loads(run([infprof, "flamegraph", "-r", run_dir, "--top", "--json", "-o", "-"]).stdout)["cpu"]["trust"]
+    assert ("the thread had moved on" in trust) == (found.counts["moved"] > 0), trust
     completed = callers(found, lambda row: row["is_completed"])
     assert completed["wrong"] <= 2, (completed, found.counts)
     assert found.counts["moved"] >= 0.5 * len(found.rows), found.counts

@@ -115,6 +115,8 @@ static void put_copies(struct infp_str *out, const struct infp_sampling_mode *s)
                 const char *what;
         } parts[] = { { s->deep, "Stacks deeper than their copy, read further at the same moment: " },
                       { s->completed, "Stacks completed from memory just after the sample: " },
+                      { s->moved,
+                        "Stacks that stayed cut, since the thread had moved on before their rest was read: " },
                       { s->incomplete, "Stacks that were copied but could not be unwound to their end: " } };
 
         const bool is_one_each = !strcmp(s->mode, "cpu"); /* a stack of a wait stands for many samples, or for none */
