@@ -32,8 +32,8 @@ static const struct infp_option options[] = {
         { 0, "mode", "MODE", "time on the CPU (cpu) or wall-clock time (wall) (default: cpu)", false },
         { 0, "filter", "REGEX", "show what matches", false },
         { 'b', "batch", NULL, "print a table each period, without a terminal's control characters", false },
-        { 'n', "count", "N", "with -b or --json: end after N periods", false },
-        { 0, "rows", "N", "with -b or --json: print N rows (default: 20)", false },
+        { 'n', "count", "N", "end after N periods", false },
+        { 0, "rows", "N", "show N rows (default: 20; on a terminal those that fit)", false },
         { 0, "json", NULL, "print one JSON object a period", false },
         INFP_SOURCE_OPTIONS,
         { 0 },
@@ -224,6 +224,21 @@ static int check_words(struct infp_err *err)
         return r;
 }
 
+/* A run that somebody records has its own sources, rate and directory. */
+static int check_attached(const struct infp_arguments *arguments, struct infp_err *err)
+{
+        for (size_t i = 0; i < arguments->n_given; i++) {
+                const struct infp_option *option = arguments->given[i].option;
+
+                if (is_source(option) || strcmp(option->name, "cpu") == 0 || strcmp(option->name, "output") == 0)
+                        return infp_fail(err, -EINVAL,
+                                         "--%s is for a recording of top's own, but a run that is recorded already is "
+                                         "shown: leave it out, or name a PID or --machine",
+                                         option->name);
+        }
+        return 0;
+}
+
 /* Attaches to a run, or starts a recorder. */
 static int open_run(const struct infp_arguments *arguments, struct infp_err *err)
 {
@@ -232,10 +247,17 @@ static int open_run(const struct infp_arguments *arguments, struct infp_err *err
 
         if ((spec != NULL) + is_machine + has_target(arguments) > 1)
                 return infp_fail(err, -EINVAL, "only one of PID, --name, --port, --machine and --run can be shown");
-        if (spec)
-                return infp_watch_run_attach(spec, &top.view.run, err);
-        if (!is_machine && !has_target(arguments) && infp_watch_run_attach(NULL, &top.view.run, NULL) >= 0)
-                return 0;
+        if (spec || (!is_machine && !has_target(arguments))) {
+                const int r = infp_watch_run_attach(spec, &top.view.run, err);
+
+                if (r >= 0)
+                        return check_attached(arguments, err);
+                if (spec)
+                        return r;
+        }
+        if (top.view.choice.mode == INFP_WATCH_WALL && !has_target(arguments))
+                return infp_fail(err, -EINVAL,
+                                 "--mode wall needs a target: threads of the whole machine are not looked at");
         make_words(arguments);
         INFP_TRY(check_words(err));
         top.view.about.save = top.output;
@@ -280,6 +302,7 @@ static int run_it(const struct infp_arguments *arguments)
         int r = open_run(arguments, &err), end;
 
         if (r < 0) {
+                infp_watch_run_close(top.view.run, NULL, NULL, NULL);
                 infp_say("top: %s", err.text);
                 return r == -EINVAL ? INFP_EXIT_USAGE : INFP_EXIT_FAILURE;
         }

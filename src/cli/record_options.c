@@ -147,6 +147,11 @@ static int read_blocking(const struct infp_arguments *arguments, struct infp_sam
         ret->is_blocking = true;
         if (ret->cpu_hz <= 0)
                 return infp_fail(err, -EINVAL, "--blocking needs --cpu");
+        if (infp_argument_given(arguments, "deep-stacks") ||
+            (infp_argument_given(arguments, "stack-size") && !ret->off_cpu && !(ret->wall_hz > 0)))
+                return infp_fail(err, -EINVAL,
+                                 "--blocking reads the whole stack while its thread is stopped: leave --%s out",
+                                 infp_argument_given(arguments, "deep-stacks") ? "deep-stacks" : "stack-size");
         return ret->python == INFP_PYTHON_AUTO || ret->python == INFP_PYTHON_OFF
                        ? 0
                        : infp_fail(err, -EINVAL,
@@ -182,6 +187,9 @@ static int read_sampler(const struct infp_arguments *arguments, struct infp_samp
         if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
                 return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
         INFP_TRY(read_python(arguments, ret, err));
+        if (ret->python == INFP_PYTHON_INSIDE && !(ret->cpu_hz > 0))
+                return infp_fail(err, -EINVAL,
+                                 "--python=inside needs --cpu: what threads wait for is read from outside");
         if (infp_argument_given(arguments, "gil") && ret->python == INFP_PYTHON_OFF)
                 return infp_fail(err, -EINVAL, "--gil reads Python's threads, which --python=off leaves alone");
         if (ret->async && ret->python == INFP_PYTHON_OFF)
@@ -279,6 +287,9 @@ static int read_times(const struct infp_arguments *arguments, struct infp_record
 
         if (duration && (infp_parse_duration(duration, &ret->duration_ns) < 0 || ret->duration_ns == 0))
                 return infp_fail(err, -EINVAL, "--duration %s: write it as 30s, 500ms, 5m or 2h", duration);
+        if (limit && ret->no_snapshots)
+                return infp_fail(err, -EINVAL,
+                                 "--snapshot-limit bounds what --no-snapshots leaves out: give one of them");
         if (limit && (infp_parse_size(limit, &ret->snapshot_limit) < 0 || ret->snapshot_limit == 0))
                 return infp_fail(err, -EINVAL, "--snapshot-limit %s: write it as 64M or 1G; --no-snapshots writes none",
                                  limit);
@@ -362,6 +373,9 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
                 if (!ret->command && infp_argument_given(arguments, need_command[i]))
                         return infp_fail(err, -EINVAL, "--%s needs a command after --: a running process keeps its own",
                                          need_command[i]);
+        if (!ret->command && infp_argument_given(arguments, "wait"))
+                return infp_fail(err, -EINVAL,
+                                 "--wait needs a command after --: it says which of its processes to wait for");
         if (ret->command && infp_argument_given(arguments, "blocking"))
                 return infp_fail(err, -EINVAL,
                                  "--blocking stops threads of a process that runs already: give --pid, --name or "

@@ -153,13 +153,15 @@ int infp_top_on_terminal(struct infp_top_view *view, struct infp_err *err)
         const struct infp_notices notices = { .say = say_on_screen, .context = &view->choice };
         struct loop loop = { .view = view, .due_ns = now_ns(), .wants_draw = true };
         const char *no_colour = getenv("NO_COLOR");
+        uint64_t n = 0;
         int r = infp_top_screen_open(no_colour && *no_colour, &loop.screen, err);
 
         INFP_TRY(r);
-        while (r >= 0 && !loop.is_ending) {
+        while (r >= 0 && !loop.is_ending && (!view->n || n < view->n)) {
                 bool is_period = false;
 
                 r = turn(&loop, &notices, &is_period, err);
+                n += is_period;
                 if (r >= 0 && !loop.is_ending && (is_period || loop.wants_draw))
                         r = draw(&loop, err);
         }

@@ -307,7 +307,7 @@ def test_a_file_system_without_holes(infprof, run_dir, tmp_path):
 
 
 def test_options(infprof, tmp_path):
-    for words, text in ([["--capture", "--pid", "1"], "--capture needs a command"], [["--capture-limit", "1M", "--", "true"], "--capture-limit needs --capture"],
+    for words, text in ([["--capture", "--pid", "1"], "--capture needs a command"], [["--wait", "child", "--pid", "1"], "--wait needs a command"], [["--capture-limit", "1M", "--", "true"], "--capture-limit needs --capture"],
                         [["--capture", "--capture-limit", "0", "--", "true"], "--capture-limit 0"]):
         done = subprocess.run([infprof, "record", "-o", str(tmp_path / "out"), *words], stderr=subprocess.PIPE, text=True, timeout=60)
         assert done.returncode == 125 and text in done.stderr

@@ -93,6 +93,8 @@ def check_total(run, seconds, hz, stolen_s, kernel=0.02):
     (["--off-cpu=100us"], "--off-cpu=100us: 1 to 1000000 microseconds"),
     (["--stack-size", "32K"], "--stack-size needs --cpu, --wall or --off-cpu"),
     (["--max-stack-depth", "200"], "--max-stack-depth needs --cpu, --wall or --off-cpu"),
+    (["--wall", "--python=inside"], "--python=inside needs --cpu"),
+    (["--no-snapshots", "--snapshot-limit", "1G"], "--snapshot-limit bounds what --no-snapshots leaves out"),
     (["--cpu", "--root", "/tmp"], "--root /tmp: stacks can be sampled only on this machine"),
 ])
 def test_bad_options(record, options, sentence):

@@ -292,6 +292,8 @@ def test_blocking_shows_its_stops(infprof, attach, start, spin):  # noqa: F811
     (["--blocking", "--pid", "1"], "--blocking needs --cpu"),
     (["--cpu", "--blocking", "--", "true"], "give --pid, --name or --port"),
     (["--cpu", "--blocking", "--pid", "1", "--python=outside"], "--python=outside is another way"),
+    (["--cpu", "--blocking", "--pid", "1", "--deep-stacks=after"], "leave --deep-stacks out"),
+    (["--cpu", "--blocking", "--pid", "1", "--stack-size=32K"], "leave --stack-size out"),
 ])
 def test_blocking_bad_input(record, options, says):
     done = record(*options)

@@ -440,11 +440,21 @@ def test_a_run_that_is_recorded(terminal, infprof, run_dir, program, temporary):
         top.expect("recorded by another infprof")
         assert top.end() == 0 and recorder.poll() is None
         assert first_object(infprof, "-r", run_dir, condition=lambda one: "hot" in names_of(one))["problem"] is None
+        for words, option in ((["--cpu=200"], "cpu"), (["--engine", "off", "-r", run_dir], "engine"), (["-o", temporary], "output")):
+            done = run([infprof, "top", "-b", "-n", "1", *words])
+            assert done.returncode == 2 and f"--{option} is for a recording of top's own" in done.stderr, done.stderr
     finally:
         recorder.terminate()
         recorder.wait(timeout=60)
     done = run([infprof, "top", "-b", "-n", "1", "-r", run_dir])
     assert done.returncode == 1 and "no longer recorded" in done.stderr
+
+
+def test_count_and_rows_on_a_terminal(terminal, busy, temporary):
+    top = terminal("--rows", "1", "-n", "20", str(busy.pid))
+    top.expect("  hot +busy$")
+    assert "libc.so" not in top.text(), top.text()
+    assert top.end(None) == 0
 
 
 def test_engine(terminal, busy, server, temporary):  # noqa: F811
@@ -495,6 +505,7 @@ def test_no_permission(infprof, busy, temporary):
     (["--name", "a", "--port", "80"], 2, "only one of"),
     (["--machine", "1"], 2, "only one of"),
     (["-r", "/nonexistent"], 1, "/nonexistent"),
+    (["--machine", "--mode", "wall"], 2, "--mode wall needs a target"),
 ])
 def test_bad_words(infprof, temporary, words, code, said):
     done = run([infprof, "top", "-b", *words])

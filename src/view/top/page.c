@@ -480,6 +480,8 @@ static int make(struct making *m)
         put_tabs(m);
         put_heads(m);
         m->page->rows = m->height > m->page->n + foot ? m->height - m->page->n - foot : 0;
+        if (!choice->is_help && m->about->max_rows && m->about->max_rows < m->page->rows)
+                m->page->rows = (unsigned) m->about->max_rows;
         if (choice->is_help)
                 put_help(m, m->page->rows);
         else

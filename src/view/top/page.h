@@ -70,7 +70,7 @@ struct infp_top_about {
         const char *save;        /* directory of saved runs; NULL: the run is somebody else's */
         bool is_over;            /* the recording has ended */
         int64_t unix_minus_mono; /* ns, for clock times */
-        size_t max_rows;         /* plain: so many; 0: as the height says */
+        size_t max_rows;         /* at most so many; 0: as the height says */
 };
 
 /* What is asked of the model for a list of this kind. It borrows the choice's filter. */
