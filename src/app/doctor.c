@@ -553,7 +553,20 @@ static void add_buffers(struct infp_findings *findings, const struct infp_perf *
         add_right(findings, "buffers", is_enough, text.data, is_enough ? NULL : "ulimit -l 8192");
 }
 
-static void add_python(struct infp_findings *findings)
+/* Which of them `record --cpu` takes here. */
+static void add_way(struct infp_findings *findings, bool has_program)
+{
+        infp_findings_add(findings, "sampling", "Python way", "info", false,
+                          has_program
+                                  ? "the BPF program, for commands that are started and for running processes"
+                                  : "commands that record --cpu starts: a sampler inside; running processes (record "
+                                    "--cpu --pid, top): Python frames alone, read without a stop, as a profile of its "
+                                    "own (mode python) beside native stacks; with --blocking both, while threads are "
+                                    "stopped",
+                          NULL);
+}
+
+static bool add_python(struct infp_findings *findings)
 {
         enum { SOME_BYTES = 256 * 1024 };
         struct infp_err err = { "" };
@@ -562,11 +575,12 @@ static void add_python(struct infp_findings *findings)
 
         if (infp_bpf_open(SOME_BYTES, SOME_BYTES, 0, &bpf, &fix, &err) < 0) {
                 add_right(findings, "Python frames", false, err.text, fix);
-                return;
+                return false;
         }
         add_right(findings, "Python frames", true, "a BPF program may read them: record --cpu shows Python functions",
                   NULL);
         infp_bpf_free(bpf);
+        return true;
 }
 
 /* What is done without that right, or without perf events. */
@@ -592,11 +606,13 @@ void infp_doctor_sampler(struct infp_findings *findings)
         struct infp_perf_may may;
         struct infp_err err = { "" };
         struct infp_perf *perf;
+        bool has_program;
         const char *fix;
 
         if (infp_perf_open(&options, &perf, &fix, &err) < 0) {
                 add_right(findings, "CPU sampling", false, err.text, fix);
                 add_inside(findings);
+                add_way(findings, false);
                 return;
         }
         may = infp_perf_may(perf);
@@ -619,6 +635,7 @@ void infp_doctor_sampler(struct infp_findings *findings)
                 may.machine ? NULL : "setcap cap_perfmon+ep infprof, or sysctl kernel.perf_event_paranoid=0");
         add_buffers(findings, perf);
         infp_perf_free(perf);
-        add_python(findings);
+        has_program = add_python(findings);
         add_inside(findings);
+        add_way(findings, has_program);
 }

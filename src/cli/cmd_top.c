@@ -29,7 +29,7 @@ static const struct infp_option options[] = {
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "by", "WHAT", "begin with functions, lines or threads (default: functions)", false },
         { 0, "sort", "KEY", "sort by self, total or name (default: self)", false },
-        { 0, "mode", "MODE", "time on the CPU (cpu) or wall-clock time (wall) (default: cpu)", false },
+        { 0, "mode", "MODE", "time on the CPU (cpu), wall-clock time (wall), or Python frames alone (python), where BPF may not read them with the native ones (default: cpu, or python where Python has most of the time)", false },
         { 0, "filter", "REGEX", "show what matches", false },
         { 'b', "batch", NULL, "print a table each period, without a terminal's control characters", false },
         { 'n', "count", "N", "end after N periods", false },
@@ -108,6 +108,7 @@ static int read_choice(const struct infp_arguments *arguments, struct infp_err *
         choice->by = (enum infp_watch_by) by;
         choice->sort = (enum infp_watch_sort) sort;
         choice->mode = (enum infp_watch_mode) mode;
+        choice->is_mode_chosen = infp_argument_given(arguments, "mode");
         return !filter || infp_top_filter(choice, filter, &why) >= 0
                        ? 0
                        : infp_fail(err, -EINVAL, "--filter: %s", why.text);
@@ -346,8 +347,8 @@ const struct infp_command infp_command_top = {
                 "into a private directory, which is removed at the end unless key w keeps the run. Nothing is loaded into the target, and\n"
                 "nothing in it is stopped.\n"
                 "\n"
-                "Keys: f l t functions, lines, threads; s o n sort; m wall-clock time; / filter; + - window; p pause; Left, Right earlier\n"
-                "and later moments; r reset the totals; w keep the run; ? all keys; q quit.\n"
+                "Keys: f l t functions, lines, threads; s o n sort; m wall-clock time, or Python alone; / filter; + - window; p pause;\n"
+                "Left, Right earlier and later moments; r reset the totals; w keep the run; ? all keys; q quit.\n"
                 "\n"
                 "Without a terminal, with TERM=dumb or with -b it prints a table each period. NO_COLOR=1 draws without colours.\n"
                 "\n"

@@ -145,7 +145,9 @@ static int turn(struct loop *loop, const struct infp_notices *notices, bool *ret
                 return 0;
         while (loop->due_ns <= now)
                 loop->due_ns += view->period_ns;
-        return infp_watch_run_read(view->run, err);
+        INFP_TRY(infp_watch_run_read(view->run, err));
+        infp_top_settle(&view->choice, infp_watch_run_watch(view->run));
+        return 0;
 }
 
 int infp_top_on_terminal(struct infp_top_view *view, struct infp_err *err)

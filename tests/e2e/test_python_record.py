@@ -367,3 +367,4 @@ def test_without_the_right(infprof, run_dir, spin):
     assert not found.python_frames() and any("_PyEval_EvalFrameDefault" in names for names, _ in found.stacks)
     doctor = run([*words, "doctor"])
     assert "CAP_BPF" in doctor.stdout, doctor.stdout
+    assert "mode python" in " ".join(doctor.stdout.split()), doctor.stdout

@@ -18,7 +18,7 @@ import time
 import pytest
 
 from program import run
-from refuse import PERF_EVENT_OPEN, refused
+from refuse import BPF, PERF_EVENT_OPEN, refused
 from test_engine import server  # noqa: F401  (a fixture)
 from waiting import wait_for
 
@@ -428,6 +428,31 @@ def test_lines_and_json(infprof, busy, temporary):
     assert last["engine"] is None and last["gpus"] == []
 
 
+PYTHON_PROGRAM = """
+def inner():
+    n = 0
+    for i in range(200000): n += i
+def outer():
+    while True: inner()
+outer()
+"""
+
+
+@pytest.mark.parametrize("calls", [[BPF], [BPF, PERF_EVENT_OPEN]])
+def test_python_without_bpf(infprof, calls, temporary):
+    """Python's functions are shown, as the profile of their own that they are; native ones where they were asked for."""
+    refuse = refused(calls, errno.EPERM)
+    with running(sys.executable, "-c", PYTHON_PROGRAM) as process:
+        found = first_object(infprof, process.pid, condition=lambda one: "inner" in names_of(one), preexec_fn=refuse, stderr=subprocess.DEVNULL)
+        assert found["mode"] == "python" and {row["kind"] for row in found["functions"]} == {"python"}, found
+        found = first_object(infprof, process.pid, condition=lambda one: one["mode"] == "python" and one["threads"] and one["threads"][0]["cpu_s"] > 0,
+                             preexec_fn=refuse, stderr=subprocess.DEVNULL)
+        assert found["threads"][0]["tid"] == process.pid, found
+        if PERF_EVENT_OPEN not in calls:
+            found = first_object(infprof, "--mode", "cpu", process.pid, condition=lambda one: one["functions"], preexec_fn=refuse, stderr=subprocess.DEVNULL)
+            assert found["mode"] == "cpu" and not {"inner", "outer"} & set(names_of(found)), found
+
+
 def test_a_run_that_is_recorded(terminal, infprof, run_dir, program, temporary):
     """Without a target it reads the newest live run, and leaves it alone."""
     recorder = subprocess.Popen([infprof, "record", "--cpu", "--no-finish", "-o", run_dir, "--", program],
@@ -499,7 +524,7 @@ def test_no_permission(infprof, busy, temporary):
     (["--cpu=9999"], 2, "the rate must be 1 to 4,000"),
     (["-t", "10ms"], 2, "--interval 10ms: from 1s to 1h"),
     (["--by", "lies"], 2, "--by lies: functions, lines or threads"),
-    (["--mode", "x"], 2, "--mode x: cpu or wall"),
+    (["--mode", "x"], 2, "--mode x: cpu, wall or python"),
     (["--filter", "("], 2, "--filter: "),
     (["-n", "0"], 2, "--count 0: a number from 1"),
     (["--name", "a", "--port", "80"], 2, "only one of"),

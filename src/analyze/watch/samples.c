@@ -60,15 +60,6 @@ int watch_take_thread(struct infp_watch *watch, const struct watch_batch *b, uin
         return 0;
 }
 
-static bool mode_of(const struct watch_batch *b, uint32_t row, enum infp_watch_mode *ret)
-{
-        size_t size;
-        const char *mode = watch_str(b, W_SAMPLE_MODE, row, &size);
-
-        *ret = size == 4 ? INFP_WATCH_WALL : INFP_WATCH_CPU;
-        return (size == 3 && memcmp(mode, "cpu", 3) == 0) || (size == 4 && memcmp(mode, "wall", 4) == 0);
-}
-
 /* Room for one more; the oldest go when there are too many. */
 static int make_room(struct infp_watch *watch)
 {
@@ -116,11 +107,11 @@ int watch_take_sample(struct infp_watch *watch, const struct watch_batch *b, uin
         struct watch_sample sample = { .t_ns = (uint64_t) infp_batch_i64(&b->batch, 0, row) };
         const int64_t n = watch_has(b, W_SAMPLE_SAMPLES, row) ? watch_i64(b, W_SAMPLE_SAMPLES, row) : 1;
         double weight = (double) n;
-        enum infp_watch_mode mode;
-        const char *text;
         size_t size;
+        const char *text = watch_str(b, W_SAMPLE_MODE, row, &size);
+        const int mode = watch_mode_by_name(text, size);
 
-        if (!mode_of(b, row, &mode) || n <= 0)
+        if (mode < 0 || n <= 0)
                 return 0;
         if (watch_has(b, W_SAMPLE_WEIGHT, row))
                 weight = infp_batch_f64(&b->batch, (unsigned) b->at[W_SAMPLE_WEIGHT], row);

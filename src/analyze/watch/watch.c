@@ -19,15 +19,24 @@ struct table {
         bool is_clock; /* its rows are stamped when they are taken: the newest of them is now */
 };
 
+const char *const infp_watch_mode_names[INFP_WATCH_MODES] = { "cpu", "wall", "python" };
+
+int watch_mode_by_name(const char *name, size_t size)
+{
+        for (int mode = 0; mode < INFP_WATCH_MODES; mode++)
+                if (strlen(infp_watch_mode_names[mode]) == size && memcmp(infp_watch_mode_names[mode], name, size) == 0)
+                        return mode;
+        return -ENOENT;
+}
+
 static int take_sampler(struct infp_watch *watch, const struct watch_batch *b, uint32_t row)
 {
         size_t size;
         const char *mode = watch_str(b, W_SAMPLER_MODE, row, &size);
-        struct infp_watch_sampling *s = size == 3 && memcmp(mode, "cpu", 3) == 0    ? &watch->sampling[INFP_WATCH_CPU]
-                                        : size == 4 && memcmp(mode, "wall", 4) == 0 ? &watch->sampling[INFP_WATCH_WALL]
-                                                                                    : NULL;
+        const int known = watch_mode_by_name(mode, size);
+        struct infp_watch_sampling *s = &watch->sampling[known >= 0 ? known : 0];
 
-        if (!s)
+        if (known < 0)
                 return 0;
         s->has_mode = true;
         s->rate_hz =

@@ -12,7 +12,9 @@
 #include "base/err.h"
 #include "store/run.h"
 
-enum infp_watch_mode { INFP_WATCH_CPU, INFP_WATCH_WALL, INFP_WATCH_MODES };
+/* python: Python frames alone, which is all where attached processes may not be read in the interrupt of a sample. */
+enum infp_watch_mode { INFP_WATCH_CPU, INFP_WATCH_WALL, INFP_WATCH_PYTHON, INFP_WATCH_MODES };
+extern const char *const infp_watch_mode_names[INFP_WATCH_MODES];
 
 struct infp_watch;
 /* history_ns: how long single samples are kept. The run is borrowed until free. 0, -ENOMEM, or why a table cannot be read on

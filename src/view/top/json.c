@@ -84,7 +84,7 @@ static void put_thread(struct infp_json *json, const struct infp_watch_row *row)
 static int put_rows(struct infp_json *json, struct infp_watch *watch, const struct infp_top_choice *choice,
                     const struct infp_top_about *about, enum infp_watch_by by)
 {
-        const struct infp_watch_query query = infp_top_query(choice, by);
+        const struct infp_watch_query query = infp_top_query(choice, watch, by);
         struct infp_watch_view view;
 
         INFP_TRY(infp_watch_view(watch, &query, &view));

@@ -12,7 +12,7 @@
 const struct infp_top_help infp_top_helps[] = {
         { "f l t, Tab", "functions, lines, threads" },
         { "s, o, n", "sort by self, by total, by name" },
-        { "m", "time on the CPU, or wall-clock time with waits" },
+        { "m", "time on the CPU, wall-clock time with waits, or Python alone" },
         { "/", "show what matches a regular expression; Esc: all again" },
         { "+ -", "longer, shorter window" },
         { "p, Space", "pause or resume" },
@@ -166,6 +166,16 @@ static void go_to(struct infp_top_choice *choice, enum infp_watch_by by)
         choice->scroll = 0;
 }
 
+/* Most runs have no Python frames alone. */
+static enum infp_watch_mode next_mode(enum infp_watch_mode mode, const struct infp_watch *watch)
+{
+        const enum infp_watch_mode next = (mode + 1) % INFP_WATCH_MODES;
+        struct infp_watch_sampling sampling;
+
+        infp_watch_sampling(watch, next, &sampling);
+        return next == INFP_WATCH_PYTHON && !sampling.has_mode ? INFP_WATCH_CPU : next;
+}
+
 static enum infp_top_does press_letter(struct infp_top_choice *choice, struct infp_watch *watch,
                                        const struct infp_top_about *about, int key)
 {
@@ -196,7 +206,8 @@ static enum infp_top_does press_letter(struct infp_top_choice *choice, struct in
                 choice->sort = INFP_WATCH_NAME;
                 break;
         case 'm':
-                choice->mode = choice->mode == INFP_WATCH_CPU ? INFP_WATCH_WALL : INFP_WATCH_CPU;
+                choice->mode = next_mode(choice->mode, watch);
+                choice->is_mode_chosen = true;
                 break;
         case '/':
                 choice->is_typing = true;

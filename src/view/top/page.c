@@ -16,7 +16,6 @@
 
 const char *const infp_watch_by_names[INFP_WATCH_BYS] = { "functions", "lines", "threads" };
 const char *const infp_watch_sort_names[INFP_WATCH_SORTS] = { "self", "total", "name" };
-const char *const infp_watch_mode_names[INFP_WATCH_MODES] = { "cpu", "wall" };
 
 enum {
         WIDEST = 1000,
@@ -389,7 +388,10 @@ static void put_nothing(struct making *m)
                         putf(m, new_line(m), INFP_TOP_WARN, "  %s", m->sampling.fix);
                 return;
         }
-        if (!m->sampling.has_mode)
+        if (m->choice->mode == INFP_WATCH_PYTHON && !m->sampling.has_mode)
+                put(m, line, INFP_TOP_WARN, 0,
+                    "  This run has no profile of Python frames alone: where they could be read they are in mode cpu.");
+        else if (!m->sampling.has_mode)
                 putf(m, line, INFP_TOP_WARN, "  This run has no samples of mode %s (record --%s).",
                      infp_watch_mode_names[m->choice->mode], infp_watch_mode_names[m->choice->mode]);
         else if (m->choice->by == INFP_WATCH_LINES && m->view.since_samples)
@@ -448,13 +450,40 @@ static void put_foot(struct making *m)
                                       : "?: help  f l t: tabs  s o n: sort  /: filter  p: pause  Left: back  q: quit");
 }
 
-struct infp_watch_query infp_top_query(const struct infp_top_choice *choice, enum infp_watch_by by)
+static bool has_taken(const struct infp_watch *watch, enum infp_watch_mode mode, double at_least)
+{
+        struct infp_watch_sampling sampling;
+
+        infp_watch_sampling(watch, mode, &sampling);
+        return sampling.taken > at_least;
+}
+
+/* Threads are listed by their CPU time: where there are no perf events Python's reads stand for it. */
+static enum infp_watch_mode threads_mode(const struct infp_watch *watch)
+{
+        return !has_taken(watch, INFP_WATCH_CPU, 0) && has_taken(watch, INFP_WATCH_PYTHON, 0) ? INFP_WATCH_PYTHON
+                                                                                              : INFP_WATCH_CPU;
+}
+
+void infp_top_settle(struct infp_top_choice *choice, const struct infp_watch *watch)
+{
+        struct infp_watch_sampling native;
+
+        infp_watch_sampling(watch, INFP_WATCH_CPU, &native);
+        if (choice->is_mode_chosen || !has_taken(watch, INFP_WATCH_PYTHON, native.taken > 0 ? native.taken / 2 : 0))
+                return;
+        choice->mode = INFP_WATCH_PYTHON;
+        choice->is_mode_chosen = true;
+}
+
+struct infp_watch_query infp_top_query(const struct infp_top_choice *choice, const struct infp_watch *watch,
+                                       enum infp_watch_by by)
 {
         const bool is_threads = by == INFP_WATCH_THREADS;
 
         return (struct infp_watch_query){
                 .by = by,
-                .mode = is_threads ? INFP_WATCH_CPU : choice->mode,
+                .mode = is_threads ? threads_mode(watch) : choice->mode,
                 .sort = is_threads && choice->sort == INFP_WATCH_SELF ? INFP_WATCH_TOTAL : choice->sort,
                 .t1_ns = choice->moment_ns,
                 .window_ns = choice->window_ns,
@@ -465,7 +494,7 @@ struct infp_watch_query infp_top_query(const struct infp_top_choice *choice, enu
 static int make(struct making *m)
 {
         const struct infp_top_choice *choice = m->choice;
-        const struct infp_watch_query query = infp_top_query(choice, choice->by);
+        const struct infp_watch_query query = infp_top_query(choice, m->watch, choice->by);
         unsigned foot = m->height > 2;
 
         infp_watch_figures(m->watch, choice->moment_ns, choice->window_ns, &m->figures);

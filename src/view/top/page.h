@@ -50,6 +50,7 @@ enum { INFP_TOP_TYPED = 200 };
 struct infp_top_choice {
         enum infp_watch_by by;
         enum infp_watch_mode mode;
+        bool is_mode_chosen; /* by the user, or by what the run has */
         enum infp_watch_sort sort;
         uint64_t window_ns;
         uint64_t moment_ns; /* frozen at this moment; 0: what is new */
@@ -74,11 +75,13 @@ struct infp_top_about {
 };
 
 /* What is asked of the model for a list of this kind. It borrows the choice's filter. */
-struct infp_watch_query infp_top_query(const struct infp_top_choice *choice, enum infp_watch_by by);
+struct infp_watch_query infp_top_query(const struct infp_top_choice *choice, const struct infp_watch *watch,
+                                       enum infp_watch_by by);
+/* Until a mode is chosen: Python frames alone, once the run has them of most of its CPU time. */
+void infp_top_settle(struct infp_top_choice *choice, const struct infp_watch *watch);
 
 /* height 0: plain output, a line for each of about->max_rows. Bounds the scroll of the choice. 0 or -ENOMEM. Texts are copied. */
 int infp_top_page_make(struct infp_top_page *page, struct infp_watch *watch, struct infp_top_choice *choice,
                        const struct infp_top_about *about, unsigned width, unsigned height);
 extern const char *const infp_watch_by_names[INFP_WATCH_BYS];
 extern const char *const infp_watch_sort_names[INFP_WATCH_SORTS];
-extern const char *const infp_watch_mode_names[INFP_WATCH_MODES];
