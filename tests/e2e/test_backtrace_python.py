@@ -248,3 +248,43 @@ def test_interpreters_within_one_process(infprof, start, tmp_path, name):
     assert names(threads["inner"]) == ["inner", "<module>", "within", "<module>"]
     assert names(threads["alone"])[:3] == ["alone", "<module>", "apart"]
     assert len({thread["interpreter"] for thread in threads.values()}) == len(threads) == 2
+
+
+NAMED = """
+import threading, time
+class Text(str):
+    def __str__(self): raise SystemExit
+def wait():
+    try: ready.release(); time.sleep(1000)
+    finally: pass
+ready = threading.Semaphore(0)
+for name in ("batch-worker", "two words of \\u00e9\\U0001f40d and an end", "x" * 2000):
+    threading.Thread(target=wait, name=name, daemon=True).start()
+other = threading.Thread(target=wait, daemon=True)
+other._name = Text("a class of its own")
+other.start()
+for i in range(4): ready.acquire()
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_names_of_threads(infprof, start, tmp_path, name):
+    """Those that are texts and nothing else, and no code runs for them; both in JSON and, where they differ from the system's, in words."""
+    words, environment = PYTHONS[name]
+    (tmp_path / "named.py").write_text(NAMED)
+    process = start(*words, tmp_path / "named.py", env=environment)
+    assert process.first_line == "ready\n"
+    for options in [], ["--no-block"]:
+        threads = backtrace(infprof, process.pid, *options)
+        names = sorted(thread["python_name"] or "" for thread in threads)
+        if re.search(r"3\.\d+t", name):  # free-threaded: objects are another kind
+            assert names == [""] * 5
+            continue
+        assert names[:4] == ["", "MainThread", "batch-worker", "two words of \u00e9\U0001f40d and an end"], names
+        assert re.fullmatch("x{1000,}", names[4])
+        text = run([infprof, "backtrace", *options, process.pid]).stdout
+        system = next(thread["name"] for thread in threads if thread["python_name"] == "batch-worker")
+        assert text.count(', in Python "batch-worker"') == (system != "batch-worker") and "a class of its own" not in text, text
+    assert process.poll() is None

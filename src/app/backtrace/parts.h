@@ -113,6 +113,9 @@ void infp_backtrace_python_walk(struct infp_backtrace_python *python, uint64_t p
 /* The same of a thread that runs: read until it is the same twice. False: it never was, and is torn. */
 bool infp_backtrace_python_walk_running(struct infp_backtrace_python *python, const struct infp_python_thread *thread,
                                         struct infp_backtrace_walked *ret);
+/* Calls take for each thread that the module threading has a name for, those of the main interpreter last. */
+void infp_backtrace_python_names(struct infp_backtrace_python *python,
+                                 void (*take)(void *context, uint64_t pthread, const char *name), void *context);
 /* The number of the thread as its own namespace has it; 0: not known. */
 int32_t infp_backtrace_python_number(const struct infp_backtrace_python *python,
                                      const struct infp_python_thread *thread);

@@ -32,7 +32,8 @@ struct taking {
         struct infp_backtrace_process *process;
         struct infp_backtrace_raws *raws;
         pid_t *tids;
-        uint64_t *pthreads;  /* of the threads by their place in tids; 0: not known */
+        uint64_t *pthreads; /* of the threads by their place in tids; 0: not known */
+        struct infp_map by_pthread;
         unsigned n_waits;    /* for threads that took long to stop */
         uint64_t main_stack; /* where the stack of the first thread begins; 0: not known */
         bool has_python;
@@ -462,6 +463,24 @@ static int32_t tid_of(const struct taking *t, uint64_t pthread)
         return 0;
 }
 
+static void put_name(void *context, uint64_t pthread, const char *name)
+{
+        struct taking *t = context;
+        const uint64_t *at = infp_map_get(&t->by_pthread, pthread);
+
+        if (at && t->process->threads[*at].has_python)
+                t->process->threads[*at].python_name = infp_strings_keep(&t->b->texts, name);
+}
+
+static void note_names(struct taking *t)
+{
+        for (unsigned i = 0; i < t->process->n_threads; i++)
+                if (t->pthreads[i])
+                        infp_map_put(&t->by_pthread, t->pthreads[i], i);
+        infp_backtrace_python_names(&t->python, put_name, t);
+        infp_map_done(&t->by_pthread);
+}
+
 /* Who held the GIL of each interpreter when its threads were listed. */
 static void note_gils(struct taking *t)
 {
@@ -531,6 +550,7 @@ static int take_threads(struct taking *t, struct infp_err *err)
         }
         if (t->has_python) {
                 note_gils(t);
+                note_names(t);
                 if (t->b->options.tasks)
                         infp_backtrace_tasks_take(&t->python, process, t->tids, t->pthreads);
                 infp_backtrace_python_done(&t->python);

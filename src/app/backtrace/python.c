@@ -7,6 +7,7 @@
 #include "app/backtrace/parts.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "unwind/python/thread_names.h"
 
 enum {
         MOST_CODES = 65536,
@@ -255,6 +256,29 @@ bool infp_backtrace_python_walk_running(struct infp_backtrace_python *python, co
                         ret->end = INFP_PYTHON_TORN;
         }
         return is_sure;
+}
+
+void infp_backtrace_python_names(struct infp_backtrace_python *python,
+                                 void (*take)(void *context, uint64_t pthread, const char *name), void *context)
+{
+        infp_autofree struct infp_python_task_layout *layout = malloc(sizeof(*layout));
+        infp_autofree struct infp_python_objects *objects = calloc(1, sizeof(*objects));
+        infp_autofree struct infp_python_item *items = malloc(INFP_PYTHON_NAMED_THREADS * sizeof(*items));
+        uint64_t last = 0;
+
+        if (!layout || !objects || !items ||
+            infp_python_tasks_problem(&python->found, &python->memory, layout)) /* objects are not known */
+                return;
+        *objects = (struct infp_python_objects){ .layout = &python->found.layout,
+                                                 .tasks = layout,
+                                                 .memory = python->memory };
+        for (uint32_t i = 0; i < python->n_threads; i++) {
+                const uint64_t interpreter = python->threads[i].interpreter;
+
+                if (interpreter != last)
+                        infp_python_thread_names(objects, interpreter, items, take, context);
+                last = interpreter;
+        }
 }
 
 int32_t infp_backtrace_python_number(const struct infp_backtrace_python *python,

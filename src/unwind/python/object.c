@@ -14,6 +14,9 @@ enum {
         TYPE_BYTES = 296, /* with all members above */
         DICT_KEYS = 32,
         DICT_VALUES = 40,
+        INT_SIZE = 16,
+        INT_DIGITS = 24, /* 30 bits each, the lowest first */
+        MODULE_DICT = 16,
         SET_MASK = 32,
         SET_TABLE = 40,
         LIST_SIZE = 16,
@@ -231,11 +234,10 @@ static int find_key(const struct infp_python_objects *o, const struct keys *keys
         return -ENOENT;
 }
 
-int infp_python_dict_get(struct infp_python_objects *o, uint64_t dict, const char *key, uint64_t *ret)
+static int open_dict(struct infp_python_objects *o, uint64_t dict, struct keys *ret)
 {
         const struct infp_python_object_type *type = infp_python_type_of(o, dict);
         uint64_t address, values;
-        struct keys keys = { 0 };
         int r;
 
         if (!type)
@@ -244,11 +246,79 @@ int infp_python_dict_get(struct infp_python_objects *o, uint64_t dict, const cha
                 return -EBADMSG;
         if (infp_python_word(o, dict + DICT_KEYS, &address) < 0 || infp_python_word(o, dict + DICT_VALUES, &values) < 0)
                 return -EFAULT;
-        r = read_keys(o, address, &keys);
+        r = read_keys(o, address, ret);
+        ret->values = values ? values + o->tasks->values_offset : 0;
+        return r;
+}
+
+int infp_python_dict_get(struct infp_python_objects *o, uint64_t dict, const char *key, uint64_t *ret)
+{
+        struct keys keys = { 0 };
+        const int r = open_dict(o, dict, &keys);
+
+        return r < 0 ? r : find_key(o, &keys, key, ret);
+}
+
+int infp_python_dict_items(struct infp_python_objects *o, uint64_t dict, struct infp_python_item *ret, uint32_t max)
+{
+        uint8_t entries[CHUNK * 24];
+        struct keys keys = { 0 };
+        uint32_t n = 0;
+        const int r = open_dict(o, dict, &keys);
+
         if (r < 0)
                 return r;
-        keys.values = values ? values + o->tasks->values_offset : 0;
-        return find_key(o, &keys, key, ret);
+        if (keys.n > MOST_ENTRIES)
+                return -EBADMSG;
+        for (uint64_t at = 0; at < keys.n; at += CHUNK) {
+                const uint64_t some = keys.n - at < CHUNK ? keys.n - at : CHUNK;
+
+                if (read_bytes(o, keys.entries + at * keys.entry_size, entries, some * keys.entry_size) < 0)
+                        return -EFAULT;
+                for (uint64_t i = 0; i < some && n < max; i++) {
+                        const uint8_t *entry = entries + i * keys.entry_size;
+
+                        ret[n].key = word_at(entry, keys.key_at);
+                        n += ret[n].key && take_value(o, &keys, at + i, entry, &ret[n].value) == 0;
+                }
+        }
+        return (int) n;
+}
+
+int infp_python_module(struct infp_python_objects *o, uint64_t interpreter, const char *name, uint64_t *ret)
+{
+        uint64_t modules, module;
+        int r;
+
+        if (infp_python_word(o, interpreter + o->tasks->interp_modules, &modules) < 0)
+                return -EFAULT;
+        if (!modules)
+                return -ENOENT;
+        r = infp_python_dict_get(o, modules, name, &module);
+        return r < 0 ? r : infp_python_word(o, module + MODULE_DICT, ret);
+}
+
+int infp_python_int(struct infp_python_objects *o, uint64_t object, uint64_t *ret)
+{
+        struct {
+                uint64_t size; /* how many digits; from 3.12 on after three bits: 1 of zero, 2 of a negative one */
+                uint32_t digits[2];
+        } value = { 0 };
+        const unsigned shift = o->layout->version >= 0x30c ? 3 : 0;
+
+        if (!infp_python_is(o, object, "int"))
+                return -EBADMSG;
+        if (infp_python_word(o, object + INT_SIZE, &value.size) < 0)
+                return -EFAULT;
+        if (shift && value.size & 2)
+                return -EBADMSG;
+        value.size >>= shift;
+        if (value.size > 2)
+                return -EBADMSG;
+        if (value.size && read_bytes(o, object + INT_DIGITS, value.digits, 4 * value.size) < 0)
+                return -EFAULT;
+        *ret = value.digits[0] | (uint64_t) value.digits[1] << 30;
+        return 0;
 }
 
 /* ---- instances ---- */

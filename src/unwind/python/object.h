@@ -41,6 +41,15 @@ bool infp_python_is_instance(struct infp_python_objects *o, uint64_t object, uin
 
 /* The value of a text key. */
 int infp_python_dict_get(struct infp_python_objects *o, uint64_t dict, const char *key, uint64_t *ret);
+/* Up to max pairs, in the order of their insertion; a pair that was removed is left out. How many, or an error. */
+struct infp_python_item {
+        uint64_t key, value;
+};
+int infp_python_dict_items(struct infp_python_objects *o, uint64_t dict, struct infp_python_item *ret, uint32_t max);
+/* The dict of an interpreter's module. -ENOENT: it was not imported. */
+int infp_python_module(struct infp_python_objects *o, uint64_t interpreter, const char *name, uint64_t *ret);
+/* An int, and no subclass of it, from 0 to 2^60 - 1. */
+int infp_python_int(struct infp_python_objects *o, uint64_t object, uint64_t *ret);
 /* An attribute that the instance itself has; those of its class are not looked for. */
 int infp_python_attribute(struct infp_python_objects *o, uint64_t object, const char *name, uint64_t *ret);
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 enum {
-        MODULE_DICT = 16,
         FUTURE_LOOP = 16, /* of _asyncio, all versions: then a callback, its context, more callbacks, the exception */
         FUTURE_CALLBACK = 24,
         FUTURE_CALLBACKS = 40,
@@ -34,19 +33,12 @@ static int read_byte(const struct infp_python_objects *o, uint64_t address, uint
 
 int infp_python_asyncio_find(struct infp_python_objects *o, uint64_t interpreter, struct infp_python_asyncio *ret)
 {
-        uint64_t modules, module;
         int r;
 
         *ret = (struct infp_python_asyncio){ .interpreter = interpreter };
-        if (infp_python_word(o, interpreter + o->tasks->interp_modules, &modules) < 0)
-                return -EFAULT;
-        if (!modules)
-                return -ENOENT;
-        r = infp_python_dict_get(o, modules, "asyncio.tasks", &module);
+        r = infp_python_module(o, interpreter, "asyncio.tasks", &ret->module);
         if (r < 0)
                 return r;
-        if (infp_python_word(o, module + MODULE_DICT, &ret->module) < 0)
-                return -EFAULT;
         if (infp_python_dict_get(o, ret->module, "_PyTask", &ret->py_task) < 0)
                 ret->py_task = 0;
         return 0;

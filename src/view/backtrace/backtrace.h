@@ -40,7 +40,8 @@ enum infp_backtrace_stack {
 struct infp_backtrace_thread {
         int32_t tid;
         const char *name;
-        char state; /* as in /proc/PID/stat; 0: not known */
+        const char *python_name; /* that of its threading.Thread; NULL: it has none, or it is not known */
+        char state;              /* as in /proc/PID/stat; 0: not known */
         enum infp_backtrace_stack stack;
         bool is_incomplete; /* outermost frames are missing */
         bool was_stopped;

@@ -92,6 +92,7 @@ static void put_thread(struct infp_json *json, const struct infp_backtrace_proce
         if (thread->has_python) {
                 infp_json_member_i64(json, "interpreter", thread->interpreter);
                 infp_json_member_bool(json, "holds_gil", thread->holds_gil);
+                infp_json_member_str(json, "python_name", thread->python_name);
         }
         if (thread->was_stopped) {
                 infp_json_member_f64(json, "stop_us", thread->stop_us);

@@ -82,6 +82,8 @@ static void put_thread(struct infp_out *out, const struct infp_backtrace_thread 
         infp_report_put(out, "Thread %d", thread->tid);
         if (thread->name)
                 infp_report_put(out, " \"%s\"", thread->name);
+        if (thread->python_name && (!thread->name || strcmp(thread->name, thread->python_name) != 0))
+                infp_report_put(out, ", in Python \"%s\"", thread->python_name);
         infp_report_style(out, "0");
         infp_report_put(out, "  %s", state_words(thread->state));
         if (thread->holds_gil)
