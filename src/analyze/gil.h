@@ -13,6 +13,17 @@ struct infp_gil_thread {
         uint64_t samples;
 };
 
+/* Its share of the thread's time, in percent. */
+static inline double infp_gil_share(const struct infp_gil_thread *thread, enum infp_gil gil)
+{
+        return thread->known_s > 0 ? 100 * thread->seconds[gil] / thread->known_s : 0;
+}
+/* Threads that used the GIL are listed before those that did not. */
+static inline bool infp_gil_was_used(const struct infp_gil_thread *thread)
+{
+        return thread->seconds[INFP_GIL_WAITED] > 0 || thread->seconds[INFP_GIL_HELD] > 0;
+}
+
 struct infp_gil_report {
         struct infp_gil_thread *list; /* threads of Python, those that waited longest first */
         uint32_t n, cap;

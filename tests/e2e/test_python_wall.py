@@ -233,6 +233,9 @@ def test_the_method_is_said_whole(infprof, work):
 def test_one_thread(infprof, record):
     done = record("--gil", "--no-snapshots", command=[*PYTHONS[ONE][0], "-c", "import time\nend = time.time() + 0.7\nwhile time.time() < end: pass"])
     assert " of 1 thread that used it;" in " ".join(run([infprof, "report", "gil", "-r", done.run.path]).stdout.split())
+    thread, = json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["gil"]["threads"]
+    page = run([infprof, "report", "--html", "-o", "-", "-r", done.run.path]).stdout.split('<section id="gil"')[1].split("</section>")[0]
+    assert f'>{thread["name"]} ({thread["tid"]})</th>' in page and f'>{100 * thread["holds_s"] / thread["sampled_s"]:.1f} %<' in page, page
 
 
 def test_off(work):

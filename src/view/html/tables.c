@@ -13,7 +13,7 @@
 #include "view/html/parts.h"
 #include "view/report/parts.h"
 
-enum { FUNCTIONS = 10, LONG_NAME = 100, SPANS = 50, LABELS = 200 };
+enum { FUNCTIONS = 10, LONG_NAME = 100, SPANS = 50, THREADS = 50, LABELS = 200 };
 
 /* first, second: heads of columns of text; second may be NULL. */
 static void begin_table(struct infp_str *out, const char *label, const char *first, const char *second,
@@ -142,6 +142,47 @@ int infp_html_functions(struct infp_str *out, const struct infp_report *report, 
         }
         infp_str_puts(out, "</section>\n");
         return 0;
+}
+
+static void put_gil_thread(struct infp_str *out, const struct infp_gil_thread *thread)
+{
+        static const enum infp_gil shown[] = { INFP_GIL_WAITED, INFP_GIL_HELD };
+        char text[64];
+
+        snprintf(text, sizeof(text), "%s (%lld)", thread->name ? thread->name : "-", (long long) thread->tid);
+        begin_row(out, text);
+        infp_str_puts(out, "<td>");
+        infp_html_text(out, thread->process ? thread->process : "-");
+        infp_str_puts(out, "</td>");
+        for (unsigned i = 0; i < INFP_COUNT(shown); i++) {
+                snprintf(text, sizeof(text), "%s %%", infp_fixed(infp_gil_share(thread, shown[i]), 1).text);
+                put_cell(out, text);
+        }
+        put_cell(out, infp_report_seconds(thread->known_s).text);
+        infp_str_puts(out, "</tr>");
+}
+
+void infp_html_gil(struct infp_str *out, const struct infp_report *report)
+{
+        static const char *const heads[] = { "waits", "holds", "sampled", NULL };
+        const struct infp_gil_report *gil = &report->gil;
+        uint32_t n = 0;
+
+        if (!gil->n || !infp_gil_was_used(&gil->list[0]))
+                return;
+        infp_str_puts(out, "<section id=\"gil\" aria-labelledby=\"gil-title\"><h2 id=\"gil-title\">GIL of Python</h2>\n"
+                           "<div class=\"card wide\">");
+        begin_table(out, "GIL of Python, by thread", "thread", "process", heads);
+        for (; n < gil->n && n < THREADS && infp_gil_was_used(&gil->list[n]);
+             n++) /* bound: the rest is counted below */
+                put_gil_thread(out, &gil->list[n]);
+        infp_str_puts(out,
+                      "\n</tbody></table></div>\n<p class=\"note\">Shares of each thread's time in the whole report: "
+                      "estimates from samples of --wall.");
+        if (n < gil->n)
+                infp_str_printf(out, " %s more thread%s of Python used it less, or not at all.",
+                                infp_count(gil->n - n).text, gil->n - n == 1 ? "" : "s");
+        infp_str_puts(out, "</p></div></section>\n");
 }
 
 static void put_span(struct infp_str *out, struct infp_program_span *span)

@@ -6,22 +6,13 @@
 
 enum { SHOWN = 12, NAME_WIDTH = 15, PROCESS_WIDTH = 15, MOST_JSON = 1024 };
 
-static double share(const struct infp_gil_thread *thread, enum infp_gil gil)
-{
-        return thread->known_s > 0 ? 100 * thread->seconds[gil] / thread->known_s : 0;
-}
-
-static bool has_part(const struct infp_gil_thread *thread)
-{
-        return thread->seconds[INFP_GIL_WAITED] > 0 || thread->seconds[INFP_GIL_HELD] > 0;
-}
-
 static void put_thread(struct infp_out *out, const struct infp_gil_thread *thread)
 {
         infp_report_put(out, "  %8lld ", (long long) thread->tid);
         infp_report_put_padded(out, thread->name ? thread->name : "-", NAME_WIDTH, false);
-        infp_report_put(out, " %7s %% %7s %% %9s  ", infp_fixed(share(thread, INFP_GIL_WAITED), 1).text,
-                        infp_fixed(share(thread, INFP_GIL_HELD), 1).text, infp_report_seconds(thread->known_s).text);
+        infp_report_put(out, " %7s %% %7s %% %9s  ", infp_fixed(infp_gil_share(thread, INFP_GIL_WAITED), 1).text,
+                        infp_fixed(infp_gil_share(thread, INFP_GIL_HELD), 1).text,
+                        infp_report_seconds(thread->known_s).text);
         infp_report_put_padded(out, thread->process ? thread->process : "-", PROCESS_WIDTH, true);
         infp_report_end(out);
 }
@@ -41,7 +32,7 @@ static void put_waiting(struct infp_str *out, const struct infp_gil_report *gil)
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < gil->n; i++) {
-                if (!has_part(&gil->list[i]))
+                if (!infp_gil_was_used(&gil->list[i]))
                         continue;
                 waited += gil->list[i].seconds[INFP_GIL_WAITED];
                 known += gil->list[i].known_s;
@@ -66,7 +57,7 @@ void infp_report_gil(struct infp_out *out, const struct infp_report *report)
                                  "no sample of --wall has it: no Python was seen, or it may not be "
                                  "read (`infprof report absent` says why)");
         /* bound: the rest is counted below */
-        for (; n_shown < gil->n && n_shown < SHOWN && has_part(&gil->list[n_shown]); n_shown++)
+        for (; n_shown < gil->n && n_shown < SHOWN && infp_gil_was_used(&gil->list[n_shown]); n_shown++)
                 put_thread(out, &gil->list[n_shown]);
         if (n_shown < gil->n)
                 infp_report_line(out, "", "%s more thread%s of Python%s", infp_count(gil->n - n_shown).text,
@@ -87,14 +78,14 @@ void infp_report_gil_short(struct infp_out *out, const struct infp_report *repor
         const struct infp_gil_report *gil = &report->gil;
         infp_autostr struct infp_str words = { 0 };
 
-        if (!gil->n || share(&gil->list[0], INFP_GIL_WAITED) < 10)
+        if (!gil->n || infp_gil_share(&gil->list[0], INFP_GIL_WAITED) < 10)
                 return;
         put_waiting(&words, gil);
         infp_report_title(out, "GIL of Python");
         infp_report_line(out, "waited", "%s; thread %lld (%s) for %s %% of its time: `infprof report gil`",
                          words.data ? words.data : "", (long long) gil->list[0].tid,
                          gil->list[0].name ? gil->list[0].name : "-",
-                         infp_fixed(share(&gil->list[0], INFP_GIL_WAITED), 1).text);
+                         infp_fixed(infp_gil_share(&gil->list[0], INFP_GIL_WAITED), 1).text);
 }
 
 /* null: not sampled. */
