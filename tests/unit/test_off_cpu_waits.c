@@ -474,6 +474,51 @@ static void test_timed_by_kernel(void **state)
         close_world(&w);
 }
 
+/* Waits whose samples found no room in perf's buffer have the stack that the reader saw in them, and each its own time. */
+static void test_timed_without_room(void **state)
+{
+        struct infp_switch_thread thread = { .start_ns = 1, .first_ns = BEGIN + 5 * MS, .tid = TID };
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        thread.pid = w.pid;
+        waited(&w, 10 * MS, 30 * MS, 0);
+        turn(&w, 50 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.02, 1, 1);
+        read_at(&w, 100 * MS, TID, 'S', SYS_futex);
+        thread.no_room = (struct infp_switch_sum){ { 2, 0 }, { 300 * MS, 0 } };
+        infp_off_cpu_look(&w.waits, 9, &thread, 0);
+        turn(&w, 1051 * MS);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.3, 2, 1);
+        /* Read before a wait that has a sample. */
+        read_at(&w, 1200 * MS, TID, 'S', SYS_futex);
+        waited(&w, 1300 * MS, 1320 * MS, 0);
+        thread.no_room = (struct infp_switch_sum){ { 3, 0 }, { 400 * MS, 0 } };
+        infp_off_cpu_look(&w.waits, 9, &thread, 0);
+        turn(&w, 2060 * MS);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.4, 3, 2);
+        /* What went on when it was looked at. */
+        thread.out_ns = BEGIN + 2100 * MS;
+        infp_off_cpu_look(&w.waits, 9, &thread, BEGIN + 2200 * MS);
+        read_at(&w, 2150 * MS, TID, 'S', SYS_futex);
+        thread.out_ns = 0;
+        thread.no_room = (struct infp_switch_sum){ { 4, 0 }, { 1300 * MS, 0 } };
+        infp_off_cpu_look(&w.waits, 9, &thread, 0);
+        assert_int_equal(w.waits.n_waits, 0);
+        turn(&w, 3070 * MS);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 1.3, 4, 3);
+        /* Nobody read it; and what was read in a wait that goes on is of that one. */
+        thread.no_room = (struct infp_switch_sum){ { 5, 0 }, { 1400 * MS, 0 } };
+        thread.out_ns = BEGIN + 3400 * MS;
+        read_at(&w, 3500 * MS, TID, 'S', SYS_futex);
+        infp_off_cpu_look(&w.waits, 9, &thread, 0);
+        turn(&w, 4080 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.14, 3, 3);
+        assert_int_equal(w.waits.n_lost, 0);
+        close_world(&w);
+}
+
 /* A thread that waited when we came: by what was read of it, until it got a CPU for the first time. */
 static void test_timed_since_before(void **state)
 {
@@ -513,6 +558,7 @@ int main(void)
                 cmocka_unit_test(test_switches_are_counted),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_timed_by_kernel),
+                cmocka_unit_test(test_timed_without_room),
                 cmocka_unit_test(test_timed_since_before),
         };
 

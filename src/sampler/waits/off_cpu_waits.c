@@ -6,26 +6,7 @@
 
 #include "base/mem.h"
 #include "base/time.h"
-
-/* A stack that a wait has, or will have when infp_stacks has found it. */
-struct infp_off_cpu_place {
-        struct infp_off_cpu_wait *wait; /* NULL: none yet, or none any more */
-        struct infp_off_cpu_place *next, *previous;
-        int32_t pid, tid;
-        uint64_t t_ns;                    /* when it was read */
-        const char *state, *call, *wchan; /* as the reader says; NULL: not told */
-        bool is_found, is_orphan;         /* orphan: nobody wants it, infp_stacks still has it */
-        bool is_whole;                    /* the copy is as large as was asked for */
-        struct infp_stack_found found;
-};
-
-/* A sample of perf, kept until it is known whether its wait is long enough. */
-struct copy {
-        struct infp_perf_sample sample;
-        struct infp_python_moment python;
-        uint64_t kernel[INFP_PERF_MAX_KERNEL_FRAMES];
-        uint8_t data[] __attribute__((aligned(8))); /* Python frames, then the stack */
-};
+#include "sampler/waits/off_cpu_places.h"
 
 struct infp_off_cpu_wait {
         struct infp_off_cpu_wait *next, *previous, **list; /* NULL: in none */
@@ -36,7 +17,7 @@ struct infp_off_cpu_wait {
         bool has_kernel;   /* its stack has the kernel's frames */
         bool is_closing;   /* its place is being looked for */
         const char *state; /* as the reader says; NULL: it does not */
-        struct copy *copy;
+        struct infp_off_cpu_copy *copy;
         struct infp_off_cpu_place *place;
 };
 
@@ -47,15 +28,16 @@ struct thread {
         uint64_t in_ns, dead_ns, gone_ns;          /* it got a CPU last; it ended, by perf; by the reader */
         struct infp_off_cpu_wait *wait;            /* open */
         struct infp_off_cpu_wait *closed;          /* the newest */
-        struct copy *copy;                         /* of the wait that begins with the next record */
+        struct infp_off_cpu_copy *copy;            /* of the wait that begins with the next record */
         struct infp_off_cpu_place *place;          /* read, of a wait whose record is still to come */
+        struct infp_off_cpu_place *unsampled;      /* read, of no wait that has a sample: of one that found no room */
         struct infp_switch_sum too_short, no_room; /* to be told */
         struct infp_switch_thread seen;            /* of the kernel's map */
         int key;                                   /* in it; 0: not known */
 };
 
 static const char without_cpu[] = "[waits for a CPU]", without_stack[] = "[no stack was read]";
-enum { STATE_TEXT = 96, MAX_STATES = 16384, MAX_PLACES = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS };
+enum { STATE_TEXT = 96, MAX_STATES = 16384 };
 #define TELL_NS INFP_NS_PER_S        /* sums of short waits */
 #define LONG_NS (10 * INFP_NS_PER_S) /* of a wait that goes on there is a row so often */
 #define DEAD_NS (2 * INFP_NS_PER_S)  /* a thread that has ended still has its last switch before it */
@@ -66,78 +48,6 @@ static const char *word_of(struct infp_off_cpu_waits *waits, const char *text)
         const char *word = infp_wall_word(&waits->words, text);
 
         return word ? word : "blocked";
-}
-
-/* ---- copies ---- */
-
-/* NULL: no room; the sample is then taken without a stack. */
-static struct copy *new_copy(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample)
-{
-        const size_t python = infp_python_moment_bytes(sample->python), rest = infp_perf_rest_bytes(sample);
-        struct copy *copy;
-
-        if (waits->n_copies >= INFP_OFF_CPU_MAX_COPIES || sample->n_kernel > INFP_PERF_MAX_KERNEL_FRAMES)
-                return NULL;
-        copy = malloc(sizeof(*copy) + python + rest + sample->stack_size);
-        if (!copy)
-                return NULL;
-        waits->n_copies++;
-        copy->sample = *sample;
-        copy->sample.wait = NULL; /* borrowed for the call */
-        if (sample->n_kernel)
-                memcpy(copy->kernel, sample->kernel, sample->n_kernel * sizeof(copy->kernel[0]));
-        if (sample->stack_size)
-                memcpy(copy->data + python + rest, sample->stack, sample->stack_size);
-        copy->sample.kernel = copy->kernel;
-        copy->sample.python = infp_python_moment_copy(sample->python, copy->data, &copy->python);
-        infp_perf_rest_copy(sample, copy->data + python, &copy->sample);
-        copy->sample.stack = copy->data + python + rest;
-        return copy;
-}
-
-static void free_copy(struct infp_off_cpu_waits *waits, struct copy *copy)
-{
-        waits->n_copies -= copy != NULL;
-        free(copy);
-}
-
-/* ---- places ---- */
-
-static struct infp_off_cpu_place *new_place(struct infp_off_cpu_waits *waits)
-{
-        struct infp_off_cpu_place *place = waits->n_places < MAX_PLACES ? calloc(1, sizeof(*place)) : NULL;
-
-        if (!place)
-                return NULL;
-        waits->n_places++;
-        place->next = waits->places;
-        if (waits->places)
-                waits->places->previous = place;
-        waits->places = place;
-        return place;
-}
-
-static void free_place(struct infp_off_cpu_waits *waits, struct infp_off_cpu_place *place)
-{
-        if (place->previous)
-                place->previous->next = place->next;
-        else
-                waits->places = place->next;
-        if (place->next)
-                place->next->previous = place->previous;
-        waits->n_places--;
-        free(place);
-}
-
-static void drop_place(struct infp_off_cpu_waits *waits, struct infp_off_cpu_place *place)
-{
-        if (!place)
-                return;
-        place->wait = NULL;
-        if (place->is_found)
-                free_place(waits, place);
-        else
-                place->is_orphan = true;
 }
 
 /* ---- waits ---- */
@@ -180,8 +90,8 @@ static void unlink_wait(struct infp_off_cpu_wait *wait)
 static void free_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait)
 {
         unlink_wait(wait);
-        free_copy(waits, wait->copy);
-        drop_place(waits, wait->place);
+        infp_off_cpu_copy_free(waits, wait->copy);
+        infp_off_cpu_place_drop(waits, wait->place);
         free(wait);
         waits->n_waits--;
 }
@@ -243,7 +153,7 @@ static void found_place(struct infp_off_cpu_waits *waits, struct infp_off_cpu_pl
 
         place->is_found = true;
         if (place->is_orphan) {
-                free_place(waits, place);
+                infp_off_cpu_place_free(waits, place);
                 return;
         }
         *own = *found;
@@ -276,17 +186,17 @@ static void on_found(void *context, uint64_t cookie, const struct infp_stack_fou
 /* Sees to it that it has a place: by perf's copy, the reader's, or without a stack. */
 static void find_stack(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait)
 {
-        struct copy *copy = wait->copy;
+        struct infp_off_cpu_copy *copy = wait->copy;
         struct infp_off_cpu_place *place = wait->place;
 
         if (!copy && place)
                 return;
-        place = new_place(waits);
+        place = infp_off_cpu_place_new(waits);
         if (!place)
                 return;
         if (wait->place && !wait->state)
                 wait->state = wait->place->state;
-        drop_place(waits, wait->place);
+        infp_off_cpu_place_drop(waits, wait->place);
         wait->place = place;
         wait->copy = NULL;
         place->wait = wait;
@@ -300,15 +210,16 @@ static void find_stack(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wai
         else
                 found_nothing(waits, place);
         wait->is_closing = false;
-        free_copy(waits, copy);
+        infp_off_cpu_copy_free(waits, copy);
 }
 
 static void free_thread(struct infp_off_cpu_waits *waits, struct thread *thread)
 {
         if (thread->wait)
                 free_wait(waits, thread->wait);
-        free_copy(waits, thread->copy);
-        drop_place(waits, thread->place);
+        infp_off_cpu_copy_free(waits, thread->copy);
+        infp_off_cpu_place_drop(waits, thread->place);
+        infp_off_cpu_place_drop(waits, thread->unsampled);
         free(thread);
 }
 
@@ -345,6 +256,16 @@ static struct thread *get_thread(struct infp_off_cpu_waits *waits, int32_t pid, 
         return thread;
 }
 
+/* What was read during no wait that has a sample was read during one that has none. */
+static void keep_unsampled(struct infp_off_cpu_waits *waits, struct thread *thread, struct infp_off_cpu_place *place)
+{
+        if (!place)
+                return;
+        place->wait = NULL;
+        infp_off_cpu_place_drop(waits, thread->unsampled);
+        thread->unsampled = place;
+}
+
 /* ---- records ---- */
 
 static void begin_wait(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t t_ns, bool is_preempted)
@@ -366,7 +287,7 @@ static void begin_wait(struct infp_off_cpu_waits *waits, struct thread *thread, 
         if (place && place->t_ns >= t_ns && !is_preempted)
                 wait->place = place;
         else
-                drop_place(waits, place);
+                keep_unsampled(waits, thread, place);
         link_wait(&waits->open, wait);
 }
 
@@ -406,7 +327,7 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
                 if (thread->wait)
                         end_wait(waits, thread, t_ns);
                 thread->in_ns = t_ns;
-                free_copy(waits, thread->copy); /* of a switch whose record was lost */
+                infp_off_cpu_copy_free(waits, thread->copy); /* of a switch whose record was lost */
                 thread->copy = NULL;
                 return;
         }
@@ -427,8 +348,8 @@ void infp_off_cpu_moved(struct infp_off_cpu_waits *waits, const struct infp_perf
 
         if (!thread || thread->dead_ns)
                 return;
-        free_copy(waits, thread->copy);
-        thread->copy = new_copy(waits, sample);
+        infp_off_cpu_copy_free(waits, thread->copy);
+        thread->copy = infp_off_cpu_copy_new(waits, sample);
 }
 
 /* Since the thread was looked at last. */
@@ -469,8 +390,8 @@ void infp_off_cpu_waited(struct infp_off_cpu_waits *waits, const struct infp_per
         if (!thread || thread->dead_ns)
                 return;
         leave_other(waits, thread, wait->out_ns, wait->first_ns);
-        free_copy(waits, thread->copy);
-        thread->copy = new_copy(waits, sample);
+        infp_off_cpu_copy_free(waits, thread->copy);
+        thread->copy = infp_off_cpu_copy_new(waits, sample);
         waits->n_switches++;
         waits->switched_ns = wait->in_ns;
         if (!thread->wait) {
@@ -481,15 +402,28 @@ void infp_off_cpu_waited(struct infp_off_cpu_waits *waits, const struct infp_per
         }
         if (thread->wait)
                 end_wait(waits, thread, wait->in_ns);
-        free_copy(waits, INFP_TAKE(thread->copy));
+        infp_off_cpu_copy_free(waits, INFP_TAKE(thread->copy));
         thread->in_ns = wait->in_ns;
+}
+
+/* A wait has ended without a sample: what the reader has seen of it is not of the one that goes on since out_ns. */
+static void look_unsampled(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t out_ns)
+{
+        struct infp_off_cpu_wait *wait = thread->wait;
+
+        if (wait && wait->out_ns != out_ns && !wait->has_row) {
+                keep_unsampled(waits, thread, INFP_TAKE(wait->place));
+                free_wait(waits, INFP_TAKE(thread->wait));
+        }
+        if (thread->place && !(out_ns && thread->place->t_ns >= out_ns))
+                keep_unsampled(waits, thread, INFP_TAKE(thread->place));
 }
 
 void infp_off_cpu_look(struct infp_off_cpu_waits *waits, int key, const struct infp_switch_thread *seen,
                        uint64_t began_ns)
 {
         struct thread *thread = get_thread(waits, seen->pid, seen->tid);
-        uint64_t n;
+        uint64_t n, n_unsampled;
 
         if (!thread || thread->dead_ns)
                 return;
@@ -499,9 +433,12 @@ void infp_off_cpu_look(struct infp_off_cpu_waits *waits, int key, const struct i
         n = add_new(&thread->too_short, &thread->seen.too_short, &seen->too_short);
         waits->n_short += n;
         waits->n_filtered += n;
-        waits->n_switches += n + add_new(&thread->no_room, &thread->seen.no_room, &seen->no_room);
+        n_unsampled = add_new(&thread->no_room, &thread->seen.no_room, &seen->no_room);
+        waits->n_switches += n + n_unsampled;
         if (!thread->has_records)
                 leave_other(waits, thread, 0, seen->first_ns);
+        else if (n_unsampled)
+                look_unsampled(waits, thread, seen->out_ns);
         if (seen->out_ns && seen->out_ns < began_ns && !thread->wait)
                 begin_wait(waits, thread, seen->out_ns, seen->is_preempted & 1);
 }
@@ -539,7 +476,7 @@ static void on_read(void *context, uint64_t cookie, const struct infp_stack_foun
 
 static struct infp_off_cpu_place *read_place(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message)
 {
-        struct infp_off_cpu_place *place = new_place(waits);
+        struct infp_off_cpu_place *place = infp_off_cpu_place_new(waits);
         char text[STATE_TEXT];
 
         if (!place)
@@ -599,7 +536,7 @@ static void place_moment(struct infp_off_cpu_waits *waits, struct thread *thread
                 read_of_wait(waits, wait, message);
         if (wait || t_ns <= thread->in_ns)
                 return;
-        drop_place(waits, thread->place);
+        infp_off_cpu_place_drop(waits, thread->place);
         thread->place = read_place(waits, message);
         if (thread->has_records)
                 return;
@@ -667,9 +604,29 @@ static void tell_sum(struct infp_off_cpu_waits *waits, const struct thread *thre
         sum->n[is_preempted] = sum->ns[is_preempted] = 0;
 }
 
+/* Waits whose samples found no room in perf's buffer, which is what many threads that go on at once make: the stack is the one that the
+ * reader found, of one of them. */
+static void tell_unsampled(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t t_ns)
+{
+        struct infp_off_cpu_place *place = INFP_TAKE(thread->unsampled);
+        struct infp_switch_sum *sum = &thread->no_room;
+
+        if (place && place->is_found && place->found.stack && sum->n[false]) {
+                struct infp_stack_found found = place->found;
+
+                found.t_ns = t_ns;
+                found.samples = sum->n[false];
+                infp_stacks_put(waits->stacks, &found, (double) sum->ns[false] / 1e9, place->state);
+                sum->n[false] = sum->ns[false] = 0;
+        }
+        infp_off_cpu_place_drop(waits, place);
+}
+
 static void tell_short(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t t_ns)
 {
         char text[STATE_TEXT];
+
+        tell_unsampled(waits, thread, t_ns);
 
         snprintf(text, sizeof(text), "[waits below %llu us]", (unsigned long long) waits->least_ns / 1000);
         for (int i = 0; i < 2; i++) {
@@ -776,7 +733,7 @@ static void free_waits(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wai
         while (wait) {
                 struct infp_off_cpu_wait *next = wait->next;
 
-                free_copy(waits, wait->copy);
+                infp_off_cpu_copy_free(waits, wait->copy);
                 free(wait);
                 wait = next;
         }
@@ -792,7 +749,7 @@ void infp_off_cpu_waits_done(struct infp_off_cpu_waits *waits)
         free_waits(waits, waits->closed);
         free_waits(waits, waits->telling);
         while (waits->places)
-                free_place(waits, waits->places);
+                infp_off_cpu_place_free(waits, waits->places);
         infp_wall_words_done(&waits->words);
         infp_map_done(&waits->states);
         waits->open = waits->closed = waits->telling = NULL;

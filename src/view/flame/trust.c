@@ -56,7 +56,8 @@ static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s,
 
 static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
 {
-        const bool is_wall = !strcmp(s->mode, "wall"), /* threads are read in rounds, without records of the kernel */
+        const bool is_timed = !strncmp(s->method, "BPF at switches", 15),
+                   is_wall = !strcmp(s->mode, "wall"), /* threads are read in rounds, without records of the kernel */
                 is_async = !strcmp(s->mode, "async"), is_stopped = !strncmp(s->method, "stops", 5);
         const struct {
                 double n;
@@ -66,10 +67,12 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
                   is_wall      ? "sample of a round that came too late"
                   : is_async   ? "read of a task beyond the 1,024 that are read at a time"
                   : is_stopped ? "stop that took too long, or was left out after such a one"
+                  : is_timed   ? "wait without a sample, since there was no room for it"
                                : "record lost by the kernel",
                   is_wall      ? "samples of rounds that came too late"
                   : is_async   ? "reads of tasks beyond the 1,024 that are read at a time"
                   : is_stopped ? "stops that took too long, or were left out after such a one"
+                  : is_timed   ? "waits without a sample, since there was no room for it"
                                : "records lost by the kernel" },
                 { s->dropped, "dropped because a buffer was full", "dropped because a buffer was full" },
                 { s->throttled, "pause by the kernel", "pauses by the kernel" },
