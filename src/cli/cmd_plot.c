@@ -95,7 +95,7 @@ static int read_figure(struct infp_run *run, const struct request *request, stru
 
         INFP_TRY(infp_range_find(run, request->from, request->to, 0, &range, err));
         INFP_TRY(infp_catalog_read(run, &catalog, err));
-        marked.t0 = range.t0;
+        marked.t0 = request->from ? range.t0 : 0; /* a mark before the first sample stands at the edge */
         marked.t1 = range.t1;
         INFP_TRY(infp_absences_read(run, range.t1, &absences, err));
         INFP_TRY(infp_labels_read(run, &marked, &figure->marks, err));

@@ -154,7 +154,7 @@ def make(n=240, step_ms=1000, seed=1, downsampled=False, gpus=2, cores=8, n_span
                                                          "quantiles": [{**q, "low": q["low"] * 10, "estimate": q["estimate"] and q["estimate"] * 10, "high": q["high"] and q["high"] * 10} for q in quantiles]}}}],
         "requests": {"measured_at": "client", "requests": n_requests, "completed": n_requests - 9, "failed": 9, "failures": {"timeout": 9}, "output_throughput": 60.1, "percentiles": "exact",
                      **{f"{what}_{key}_ms": v * k for key, k in (("ttft", 1), ("e2el", 10)) for what, v in (("mean", 100.0), ("p50", 81.0), ("p90", 210.0), ("p95", 310.0), ("p99", 600.0), ("max", 812.0))}},
-        "machine": {"host": {"vHostname": "vm", "vKernelInfo": "Linux 6.18", "vNumProcessors": cores, "vCpuType": "AMD EPYC", "vMemoryTotalBytes": 25276514304, "vCpuCache": {"L2": 2097152}}},
+        "machine": {"host": {"vHostname": "vm", "vKernelInfo": "Linux 6.18", "vNumProcessors": cores, "vCpuType": "AMD EPYC", "vMemoryTotalBytes": 25276514304, "vTimeMaxError": 16000000, "vCpuCache": {"L2": 2097152}}},
     }
     return {
         "version": 1, "made_by": "infprof 0.1.0", "made_ms": 1795861859756, "report": report, "start_ms": 1795861800000, "step_ms": step_ms, "n": n,

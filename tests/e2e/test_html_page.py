@@ -231,6 +231,7 @@ def test_words_for_names_and_for_what_is_empty(browser, tmp_path):
     assert cpu == ["CPUs, meannot measured", 0]
     machine = texts(browser, "#run .facts dt")
     assert {"Hostname", "Kernel info", "Processors", "CPU type", "Memory total", "CPU cache L2"} <= set(machine)
+    assert texts(browser, "#run .facts dd")[machine.index("Time max error")] == "16 s"
     legend = texts(browser, "#requests .legend .name")
     assert "named" in legend and any(name.startswith("load of ") for name in legend) and "1795924211231" not in legend
     reason = "document.querySelector('#absent details summary')"

@@ -26,6 +26,15 @@ def texts(svg):
     return ["".join(e.itertext()) for e in svg.iter(SVG + "text")]
 
 
+def test_a_mark_before_the_first_sample(infprof, run_dir, tmp_path):
+    """At the left edge, unless the range was chosen."""
+    code = "import time; print(f'measure_label-early: {time.time() - 1}', flush=True); time.sleep(0.5)"
+    assert run([infprof, "record", "-o", run_dir, "-t", "100", "--capture", "--", "python3", "-c", code]).returncode == 0
+    for words, n in ([], 1), (["--from", "+0s"], 0):
+        assert run([infprof, "plot", "-r", run_dir, "tree_rss_bytes", "-o", tmp_path / "a.svg", *words]).returncode == 0
+        assert texts(ET.parse(tmp_path / "a.svg").getroot()).count("early") == n, words
+
+
 def test_lines(infprof, recorded, tmp_path):
     out = tmp_path / "a.svg"
     done = run([infprof, "plot", "-r", recorded, "tree_rss_bytes", "tree_vms_bytes", "tree_cpu_ns", "-o", out])

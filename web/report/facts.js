@@ -53,6 +53,7 @@ function runCard(data) {
 function machineText(path, value) {
   if (typeof value !== 'number') return String(value);
   if (/Bytes$|^vCpuCache /.test(path)) return show(value, 'bytes');
+  if (/^vTime(Offset|MaxError)$/.test(path)) return show(value / (path === 'vTimeOffset' ? 1e9 : 1e6), 's');
   return /BootTime$/.test(path) ? `${day(value * 1000)} ${clock(value * 1000, 1000)}` : String(value);
 }
 
