@@ -1,4 +1,5 @@
-/* Threads that wait in known ways, and say at their end how long: "NAME TID LIFE_NS CPU_NS WAITED_NS ERRORS".
+/* Threads that wait in known ways, and say at their end how long: "NAME TID LIFE_NS CPU_NS WAITED_NS ERRORS END_NS",
+ * END_NS of which are from its last look at its clocks until the first thread saw that it had ended.
  * cpu_waiter SECONDS [KIND...]: nap lock read busy; a kind may come again. "forever" in place of SECONDS: until killed, in silence. */
 #include <errno.h>
 #include <pthread.h>
@@ -18,7 +19,8 @@ enum { MAX_THREADS = 16, NAP_MS = 100, HOLD_MS = 80, PAUSE_MS = 15, BEAT_US = 30
 struct thread {
         const char *kind;
         pthread_t id;
-        uint64_t waited_ns;
+        long tid;
+        uint64_t begin_ns, end_ns, gone_ns, cpu_ns, waited_ns;
         unsigned n_errors;
         int pipe[2];
 };
@@ -101,8 +103,9 @@ static void *beater(void *context)
 static void *work(void *context)
 {
         struct thread *thread = context;
-        const uint64_t begin = now(CLOCK_MONOTONIC);
 
+        thread->begin_ns = now(CLOCK_MONOTONIC);
+        thread->tid = syscall(SYS_gettid);
         prctl(PR_SET_NAME, thread->kind);
         while (!is_over) {
                 if (!strcmp(thread->kind, "nap"))
@@ -114,12 +117,30 @@ static void *work(void *context)
                 else
                         spin();
         }
-        flockfile(stdout);
-        printf("%s %ld %llu %llu %llu %u\n", thread->kind, syscall(SYS_gettid),
-               (unsigned long long) (now(CLOCK_MONOTONIC) - begin), (unsigned long long) now(CLOCK_THREAD_CPUTIME_ID),
-               (unsigned long long) thread->waited_ns, thread->n_errors);
-        funlockfile(stdout);
+        do { /* of one moment: it may lose its CPU between two looks */
+                thread->end_ns = now(CLOCK_MONOTONIC);
+                thread->cpu_ns = now(CLOCK_THREAD_CPUTIME_ID);
+        } while (now(CLOCK_MONOTONIC) > thread->end_ns + 100000);
         return NULL;
+}
+
+/* Looks which of them are still there, until none is. */
+static void wait_for_all(struct thread *threads, int n)
+{
+        for (int n_gone = 0; n_gone < n; nap(500))
+                for (int i = 0; i < n; i++)
+                        if (!threads[i].gone_ns && !pthread_tryjoin_np(threads[i].id, NULL)) {
+                                threads[i].gone_ns = now(CLOCK_MONOTONIC);
+                                n_gone++;
+                        }
+}
+
+static void print(const struct thread *thread)
+{
+        printf("%s %ld %llu %llu %llu %u %llu\n", thread->kind, thread->tid,
+               (unsigned long long) (thread->end_ns - thread->begin_ns), (unsigned long long) thread->cpu_ns,
+               (unsigned long long) thread->waited_ns, thread->n_errors,
+               (unsigned long long) (thread->gone_ns - thread->end_ns));
 }
 
 int main(int argc, char **argv)
@@ -146,8 +167,9 @@ int main(int argc, char **argv)
                 pause();
         nap((unsigned) (atof(argv[1]) * 1e6));
         is_over = true;
+        wait_for_all(threads, n);
         for (int i = 0; i < n; i++)
-                pthread_join(threads[i].id, NULL);
+                print(&threads[i]);
         for (int i = 0; i < n_helpers; i++)
                 pthread_join(helpers[i], NULL);
         return 0;

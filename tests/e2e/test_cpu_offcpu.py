@@ -28,13 +28,13 @@ def skip_without_perf(recorded):
             pytest.skip(row["reason"])
 
 
-def check_totals(found, answers):
-    """Off-CPU time is life without CPU time, of each thread, within 2 %."""
+def check_totals(found, answers, stolen_s):
+    """Off-CPU time is life without CPU time, of each thread, within 1 %; and a wait after its last look at its clocks. What the host took
+    is in neither."""
     assert [one.kind for one in answers if one.errors] == []
     for one in answers:
         total, truth = waits.seconds(found, tid=one.tid), one.life - one.cpu
-        # Before its first record, and behind its last, a thread waits for a CPU unseen: some turns of the others, on a busy machine.
-        assert abs(total - truth) < 0.02 * truth + 0.1, (one, total, truth)
+        assert -stolen_s < total - truth + 0.01 * truth + 0.005 and total - truth < 0.01 * truth + 0.005 + one.end, (one, total, truth)
 
 
 METHODS = {"BPF": "BPF at switches, perf events of waits", "perf": "perf events of switches"}
@@ -53,12 +53,12 @@ def skip_other(recorded, way):
 
 @pytest.mark.san
 @pytest.mark.parametrize("way", METHODS)
-def test_all_rights(record, waiter, way):
+def test_all_rights(record, waiter, way, stolen):
     done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", waiter, 2, *KINDS], **without_bpf(way))
     assert done.returncode == 0, done.stderr
     skip_without_perf(done.run)
     found, answers = waits.rows(done.run, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
-    check_totals(found, answers)
+    check_totals(found, answers, stolen())
     skip_other(done.run, way)
     for one in answers:
         if one.kind == "busy":  # three on one CPU: they wait for it and for nothing else
@@ -77,14 +77,14 @@ def test_all_rights(record, waiter, way):
 
 
 @needs_root
-def test_without_rights(infprof, run_dir, waiter):
+def test_without_rights(infprof, run_dir, waiter, stolen):
     """Times are whole; waits that last have the stack that was read while they did."""
     done = run([*user_words(run_dir), infprof, "record", "-o", run_dir, "--off-cpu", "--no-finish", "--", waiter, 2, *KINDS[:4]])
     assert done.returncode == 0, done.stderr
     recorded = run_dir.run()
     skip_without_perf(recorded)
     found, answers = waits.rows(recorded, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
-    check_totals(found, answers)
+    check_totals(found, answers, stolen())
     if last(recorded)["method"] in METHODS.values():
         pytest.skip("this kernel lets everybody take stacks of switches")
     for one in answers:
@@ -121,23 +121,22 @@ def test_short_waits(record, ping_pong, way):
 
 
 @pytest.mark.parametrize("way", METHODS)
-def test_limit(record, waiter, way):
+def test_limit(record, waiter, way, stolen):
     """The limit is the user's: naps of 100 ms are long for one of 500 us, and short for one of 300 ms."""
     for limit, is_long in ((500, True), (300000, False)):
         done = record(f"--off-cpu={limit}", "--no-finish", command=[waiter, 1, "nap"], **without_bpf(way))
         assert done.returncode == 0, done.stderr
         skip_other(done.run, way)
         found, answers = waits.rows(done.run, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
-        check_totals(found, answers)
+        check_totals(found, answers, stolen())
         [nap] = [one for one in answers if one.kind == "nap"]
         napped = waits.seconds(found, tid=nap.tid, function="wait_nap")
         short = waits.seconds(found, tid=nap.tid, function=f"[waits below {limit} us]")
         assert (napped > 0.9 * nap.waited) if is_long else (short > 0.9 * nap.waited), (limit, napped, short, nap)
 
 
-
 @needs_root
-def test_pid_namespace(infprof, run_dir, waiter):
+def test_pid_namespace(infprof, run_dir, waiter, stolen):
     """The kernel counts threads by other numbers than we do: each has its own times all the same, and after its end too."""
     words = [*unshare("--pid", "--fork", "--mount-proc"), infprof, "record", "-o", run_dir, "--off-cpu", "--no-finish", "--", waiter, 1, *KINDS]
     done = run([str(word) for word in words])
@@ -145,7 +144,7 @@ def test_pid_namespace(infprof, run_dir, waiter):
     skip_other(run_dir.run(), "BPF")
     found, answers = waits.rows(run_dir.run(), "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
     assert max(one.tid for one in answers) < 1000
-    check_totals(found, answers)
+    check_totals(found, answers, stolen())
 
 
 def test_those_who_waited_before(infprof, run_dir, waiter):

@@ -8,7 +8,7 @@ from stacks import Names, object_name
 HERE = pathlib.Path(__file__).resolve().parent
 Row = collections.namedtuple("Row", "t_ns tid state weight samples frames is_truncated")
 Frame = collections.namedtuple("Frame", "name object address kind line")
-Truth = collections.namedtuple("Truth", "kind tid life cpu waited errors")
+Truth = collections.namedtuple("Truth", "kind tid life cpu waited errors end")
 
 
 def build(directory):
@@ -23,8 +23,8 @@ def truths(stdout):
     found = []
     for line in stdout.splitlines():
         words = line.split()
-        if len(words) == 6:
-            found.append(Truth(words[0], int(words[1]), *(int(word) / 1e9 for word in words[2:5]), int(words[5])))
+        if len(words) == 7:
+            found.append(Truth(words[0], int(words[1]), *(int(word) / 1e9 for word in words[2:5]), int(words[5]), int(words[6]) / 1e9))
     return found
 
 
