@@ -9,7 +9,8 @@
 enum {
         MOST_DUE = 3, /* samples: a thread that could not be read for long does not get them all at once */
         FORGET = 256, /* looks, of which half are kept */
-        SPARE = 10,   /* after a stop that was too long, none for so many times as long */
+        PRIOR = 4, /* before anything is known, a look counts like one of a thread that runs, but only this part of it */
+        SPARE = 10, /* after a stop that was too long, none for so many times as long */
 };
 
 /* Of a reading; has_python is as in infp_wall_python_found. */
@@ -180,12 +181,12 @@ static bool is_due(struct infp_wall_thread *thread, uint64_t cpu_ns, char letter
 
         if (thread->is_met && cpu_ns > thread->cpu_ns)
                 thread->used_ns += cpu_ns - thread->cpu_ns;
+        thread->n_looks += thread->is_met && letter == 'R'; /* at the first one nothing can have been counted */
         thread->is_met = true;
         thread->cpu_ns = cpu_ns;
         if (letter != 'R')
                 return false;
-        thread->n_looks++;
-        share = ((double) thread->used_ns + (double) period_ns) / ((double) (thread->n_looks + 1) * (double) period_ns);
+        share = ((double) thread->used_ns * PRIOR / (double) period_ns + 1) / ((double) thread->n_looks * PRIOR + 1);
         thread->due += share < 1 ? share : 1;
         if (thread->due > MOST_DUE)
                 thread->due = MOST_DUE;
