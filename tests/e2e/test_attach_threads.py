@@ -1,11 +1,11 @@
 """Threads and --pid: a thread is no process, and a process lives as long as one of its threads does."""
-import os
 import subprocess
 import sys
 import time
 
 import pytest
 
+import proc
 from test_record import wait_for
 from waits import rows, seconds
 
@@ -35,7 +35,7 @@ def python():
 
 def test_a_thread_is_no_process(record, python):
     pid = python(THREADS)
-    thread = wait_for(lambda: [tid for tid in map(int, os.listdir(f"/proc/{pid}/task")) if tid != pid], "a thread")[0]
+    thread = wait_for(lambda: [tid for tid in proc.threads(pid) if tid != pid], "a thread")[0]
     done = record("--pid", thread, "--duration", "1s")
 
     assert done.returncode == 125

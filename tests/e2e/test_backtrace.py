@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+import proc
 from program import run
 from waiting import wait_for
 
@@ -67,10 +68,6 @@ def state(pid):
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
-def states(pid):
-    return [pathlib.Path(f"/proc/{pid}/task/{tid}/stat").read_text().rsplit(")", 1)[1].split()[0] for tid in os.listdir(f"/proc/{pid}/task")]
-
-
 def test_threads_of_a_c_program(program, start, backtrace):
     process = start(program, 3)
     threads = backtrace(process.pid)
@@ -91,7 +88,7 @@ def test_threads_of_a_c_program(program, start, backtrace):
 
 def test_one_thread(program, start, infprof, backtrace):
     process = start(program, 3)
-    tid = max(int(name) for name in os.listdir(f"/proc/{process.pid}/task"))
+    tid = max(proc.threads(process.pid))
     assert list(backtrace(process.pid, tid)) == [tid]
     done = run([infprof, "backtrace", process.pid, 1])
     assert done.returncode == 1 and "has no thread 1" in done.stderr
@@ -132,14 +129,14 @@ def test_the_tree_by_name_and_port(start, backtrace):
 def test_a_stopped_process_stays_stopped(program, start, backtrace):
     process = start(program, 3)
     process.send_signal(signal.SIGSTOP)
-    wait_for(lambda: set(states(process.pid)) == {"T"}, "the stop")
+    wait_for(lambda: set(proc.states(process.pid).values()) == {"T"}, "the stop")
     for _ in range(5):
         threads = backtrace(process.pid)
         assert all(thread["state"] == "T" and thread["frames"] for thread in threads.values())
         # A thread that is let go enters its stop again, within the kernel, as soon as it gets a CPU.
-        wait_for(lambda: set(states(process.pid)) == {"T"}, "the stop")
+        wait_for(lambda: set(proc.states(process.pid).values()) == {"T"}, "the stop")
     process.send_signal(signal.SIGCONT)
-    wait_for(lambda: set(states(process.pid)) == {"S"}, "the continuation")
+    wait_for(lambda: set(proc.states(process.pid).values()) == {"S"}, "the continuation")
 
 
 def test_signals_are_passed_on(program, start, infprof):
@@ -178,11 +175,11 @@ def test_killed_at_any_moment(program, start, infprof):
         time.sleep(pause.uniform(0, 0.03))  # sleep: the moment is what is tried
         taking.kill()
         taking.wait()
-        wait_for(lambda: not set(states(process.pid)) & {"T", "t"}, "the end of the stop")
+        wait_for(lambda: not set(proc.states(process.pid).values()) & {"T", "t"}, "the end of the stop")
         wait_for(lambda: count() > before, "work")
         before = count()
-    for tid in os.listdir(f"/proc/{process.pid}/task"):
-        assert "TracerPid:\t0\n" in pathlib.Path(f"/proc/{process.pid}/task/{tid}/status").read_text()
+    for status in proc.thread_texts(process.pid, "status").values():
+        assert "TracerPid:\t0\n" in status
 
 
 def test_interrupted(program, start, infprof):
@@ -191,7 +188,7 @@ def test_interrupted(program, start, infprof):
     time.sleep(0.01)  # sleep: somewhere within it
     taking.send_signal(signal.SIGINT)
     assert taking.wait(60) in (0, -signal.SIGINT)
-    wait_for(lambda: set(states(process.pid)) == {"S"}, "the end of the stop")
+    wait_for(lambda: set(proc.states(process.pid).values()) == {"S"}, "the end of the stop")
 
 
 def test_a_traced_process(program, start, infprof):
@@ -205,9 +202,7 @@ def test_a_traced_process(program, start, infprof):
 def test_a_thread_that_cannot_be_interrupted(program, start, infprof):
     """The others are shown, it says why it is not, and it is let go."""
     process = start(program, 2, "vfork")
-    tid = wait_for(lambda: next((int(task) for task in os.listdir(f"/proc/{process.pid}/task")
-                                 if pathlib.Path(f"/proc/{process.pid}/task/{task}/stat").read_text().rsplit(")", 1)[1].split()[0] == "D"),
-                                None), "the wait for the child")
+    tid = wait_for(lambda: [task for task, state in proc.states(process.pid).items() if state == "D"], "the wait for the child")[0]
     done = run([infprof, "backtrace", "--json", process.pid])
     assert done.returncode == 0, done.stderr
     threads = {thread["tid"]: thread for thread in json.loads(done.stdout) if thread["pid"] == process.pid}

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import proc
 from program import run
 from pythons import PYTHONS
 from waiting import wait_for
@@ -173,9 +174,11 @@ def test_kill_of_infprof(infprof, start):
         time.sleep(i * 0.005)  # sleep: each moment of it is tried
         taking.kill()
         taking.wait()
-    for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
-        wait_for(lambda: "TracerPid:\t0\n" in (task / "status").read_text(), "the end of the trace")
-        assert not re.search(r"State:\s+[tT]", (task / "status").read_text())
+    def statuses():
+        return proc.thread_texts(process.pid, "status").values()
+
+    wait_for(lambda: all("TracerPid:\t0\n" in status for status in statuses()), "the end of the trace")
+    assert not [status for status in statuses() if re.search(r"State:\s+[tT]", status)]
     assert tasks_of(infprof, process)
 
 

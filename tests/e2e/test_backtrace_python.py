@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import proc
 from parked import by_faulthandler, parked, start  # noqa: F401 (fixtures)
 from program import run
 from pythons import PYTHONS
@@ -145,8 +146,7 @@ def test_kill_of_infprof_on_busy_python(infprof, start):
             taking.wait()
             wait_for(lambda: done() > before, "work")
             before = done()
-        for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
-            status = (task / "status").read_text()
+        for status in proc.thread_texts(process.pid, "status").values():
             assert "TracerPid:\t0\n" in status and not re.search(r"State:\s+[tT]", status)
     finally:
         process.kill()

@@ -1,4 +1,5 @@
 """The command line itself: help at any width, formats by extension, slips of the finger, the list of runs."""
+import contextlib
 import fcntl
 import json
 import os
@@ -11,6 +12,8 @@ import termios
 import time
 
 import pytest
+
+import proc
 
 VERBS = "backtrace doctor export finish flamegraph import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
 
@@ -319,12 +322,10 @@ def test_mark_says_which_run(infprof, run_dir, tmp_path):
     finally:
         recorder.kill()
         recorder.wait(timeout=60)
-        for stat in pathlib.Path("/proc").glob("[0-9]*/cmdline"):  # the command outlives its recorder
-            try:
-                if stat.read_bytes() == b"sleep\x0061\x00":
-                    os.kill(int(stat.parent.name), signal.SIGKILL)
-            except OSError:
-                pass
+        for pid, words in proc.texts("/proc", "cmdline").items():  # the command outlives its recorder
+            if words == "sleep\x0061\x00":
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("words, expected", [

@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+import proc
 from program import run
 from refuse import BPF, PERF_EVENT_OPEN, PROCESS_VM_READV, PTRACE, refused
 from stacks import KERNEL_PART
@@ -65,8 +66,7 @@ def samples(run, mode="cpu"):
 
 def events_of(pid):
     """How many perf events a process has open."""
-    links = pathlib.Path(f"/proc/{pid}/fd").glob("*")
-    return sum(os.readlink(link) == "anon_inode:[perf_event]" for link in links if link.is_symlink())
+    return list(proc.descriptors(pid).values()).count("anon_inode:[perf_event]")
 
 
 def check_total(run, seconds, hz, stolen_s, kernel=0.02):

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+import proc
 from stacks import Profile
 from waiting import wait_for
 
@@ -54,13 +55,13 @@ class Victim:
     def state(self):
         """All of it that a debugger, a preloaded library or a signal would change."""
         top, state = f"/proc/{self.pid}", {}
-        for task in sorted(os.listdir(f"{top}/task")):
-            lines = [line.split(":", 1) for line in read(f"{top}/task/{task}/status").splitlines()]
-            state[task] = {name: value.strip() for name, value in lines if KEPT.fullmatch(name)}
+        for task, status in proc.thread_texts(self.pid, "status").items():
+            lines = [line.split(":", 1) for line in status.splitlines()]
+            one = state[f"thread {task}"] = {name: value.strip() for name, value in lines if KEPT.fullmatch(name)}
             stat = read(f"{top}/task/{task}/stat").rsplit(")", 1)[1].split()
-            state[task]["sched"] = [stat[i] for i in (15, 16, 37, 38)]  # priority, nice, real-time priority, policy
-            state[task]["slack"] = read(f"{top}/task/{task}/timerslack_ns") if os.path.exists(f"{top}/task/{task}/timerslack_ns") else ""
-        state["descriptors"] = {name: os.readlink(f"{top}/fd/{name}") for name in sorted(os.listdir(f"{top}/fd"))}
+            one["sched"] = [stat[i] for i in (15, 16, 37, 38)]  # priority, nice, real-time priority, policy
+            one["slack"] = read(f"{top}/task/{task}/timerslack_ns") if os.path.exists(f"{top}/task/{task}/timerslack_ns") else ""
+        state["descriptors"] = proc.descriptors(self.pid)
         state["maps"] = read(f"{top}/maps")
         for name in ("limits", "oom_score_adj", "cgroup", "personality", "coredump_filter", "timers", "environ", "auxv"):
             state[name] = read(f"{top}/{name}") if os.path.exists(f"{top}/{name}") else ""
@@ -99,8 +100,7 @@ class Watch(threading.Thread):
 
     def run(self):
         while not self.is_over:
-            for task in os.listdir(f"/proc/{self.pid}/task") if os.path.exists(f"/proc/{self.pid}/task") else ():
-                text = read(f"/proc/{self.pid}/task/{task}/status")
+            for text in proc.thread_texts(self.pid, "status").values():
                 self.seen.add((re.search(r"State:\s+(\S)", text)[1], re.search(r"TracerPid:\s+(\d+)", text)[1]))
             self.looks += 1
             time.sleep(0.01)  # sleep: between two looks
@@ -190,7 +190,7 @@ def test_no_call_touches_the_target(infprof, victim, tmp_path):
     done = subprocess.run(["strace", "-f", "-qq", "-o", str(tmp_path / "calls"), "-e", f"trace={calls}", *words], stderr=subprocess.PIPE,
                           text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    tasks = set(os.listdir(f"/proc/{victim.pid}/task"))
+    tasks = set(map(str, proc.threads(victim.pid)))
     for line in (tmp_path / "calls").read_text().splitlines():
         arguments = re.match(r"\d+\s+(?:<\.\.\. )?(\w+)\((.*)", line)
         if arguments and set(re.findall(r"\b\d+\b", arguments[2])) & tasks:

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import proc
 from namespaces import unshare
 from stacks import UNSEEN, Profile
 from waiting import wait_for
@@ -151,13 +152,9 @@ def attach(infprof, run_dir):
 
         def has_all_events(self):
             """No more are opened: the threads of the target are found."""
-            before, self.n_events = self.n_events, 0
+            before = self.n_events
             time.sleep(0.2)  # sleep: between two looks that are to differ
-            for name in os.listdir(f"/proc/{self.process.pid}/fd"):
-                try:
-                    self.n_events += "perf_event" in os.readlink(f"/proc/{self.process.pid}/fd/{name}")
-                except FileNotFoundError:
-                    pass
+            self.n_events = sum("perf_event" in link for link in proc.descriptors(self.process.pid).values())
             return self.n_events > os.cpu_count() and self.n_events == before
 
         def end(self):

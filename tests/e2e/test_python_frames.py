@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+import proc
 from namespaces import unshare
 from pythons import PYTHONS
 from refuse import PROCESS_VM_READV, refused
@@ -161,7 +162,7 @@ def test_equal_to_faulthandler(tool, start, tmp_path, name):
     version = int(python[1], 16)
     assert sum(ranges) > 20000  # the loop, also where nearly all of it is outside of its symbol
     if version >= 0x30B0000:
-        assert {thread["tid"] for thread in threads} == {int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")}
+        assert {thread["tid"] for thread in threads} == set(proc.threads(process.pid))
         names = {frame[0] for thread in threads for frame in thread["frames"]}
         assert {"Modèl.leaf.<locals>.<lambda>", "Modèl.make", "deeper.<locals>.inside.<locals>.Body", "日本"} <= names
 

@@ -11,15 +11,9 @@ import time
 import pyarrow
 import pytest
 
+import proc
 from namespaces import unshare
 from waiting import wait_for
-
-
-def read_bytes(path):
-    try:
-        return path.read_bytes()
-    except OSError:  # it has ended
-        return b""
 
 
 @pytest.mark.san
@@ -264,8 +258,7 @@ def test_killed_at_the_gate_leaves_nothing(infprof, run_dir):
         time.sleep(0.004)  # sleep: any moment will do
         process.kill()
         process.wait()
-    wait_for(lambda: not [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
-                          if str(run_dir).encode() in read_bytes(path)], "the end of all forks", 10)
+    wait_for(lambda: not [pid for pid, words in proc.texts("/proc", "cmdline").items() if str(run_dir) in words], "the end of all forks", 10)
 
 
 # The tree

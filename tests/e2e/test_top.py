@@ -17,6 +17,7 @@ import time
 
 import pytest
 
+import proc
 from program import run
 from refuse import BPF, PERF_EVENT_OPEN, refused
 from test_engine import server  # noqa: F401  (a fixture)
@@ -290,7 +291,7 @@ def test_stop_and_go_on(terminal, busy, temporary, how):
 
 
 def children(pid):
-    return [int(word) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
+    return [int(word) for text in proc.thread_texts(pid, "children").values() for word in text.split()]
 
 
 def test_killed_recorder(terminal, busy, temporary):
