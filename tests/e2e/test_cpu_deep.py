@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -131,15 +132,20 @@ def test_off(sample, infprof, run_dir):
 
 
 def test_after_the_sample(sample, infprof, run_dir):
-    """Of calls that take 100 ms, hardly one has ended in the millisecond within which its rest is read."""
-    found = sample("after", "-f", 100000, "-i", 4, "-u", 100000, seconds=2)
-    completed = callers(found, lambda row: row["is_completed"])
-    rest = callers(found, lambda row: not row["is_completed"])
-    assert completed["right"] >= 3 and completed["wrong"] <= 0.1 * completed["right"] + 1 and completed["cut"] <= 3, (completed, found.counts)
-    assert rest["wrong"] == 0 and rest["right"] <= 3, rest  # nothing else reaches the caller
-    n = sum(row["is_completed"] for row in found.rows)
-    assert found.counts["completed"] == n and found.counts["deep"] == 0
-    assert found.counts["completed"] + found.counts["moved"] >= 0.9 * sum((completed + rest).values())
+    """Of calls that take 100 ms, hardly one has ended in the millisecond within which its rest is read. On a busy machine the recorder
+    may have no CPU in the first millisecond after any sample of a run: then there is another one."""
+    all_completed, end = collections.Counter(), time.monotonic() + 120
+    while all_completed["right"] < 3:
+        assert time.monotonic() < end, (all_completed, found.counts)
+        found = sample("after", "-f", 100000, "-i", 4, "-u", 100000, seconds=2)
+        completed = callers(found, lambda row: row["is_completed"])
+        rest = callers(found, lambda row: not row["is_completed"])
+        all_completed += completed
+        assert rest["wrong"] == 0 and rest["right"] <= 3, rest  # nothing else reaches the caller
+        n = sum(row["is_completed"] for row in found.rows)
+        assert found.counts["completed"] == n and found.counts["deep"] == 0
+        assert found.counts["completed"] + found.counts["moved"] >= 0.9 * sum((completed + rest).values())
+    assert all_completed["wrong"] <= 0.1 * all_completed["right"] + 1 and all_completed["cut"] <= 3, (all_completed, found.counts)
     top = json.loads(run([infprof, "flamegraph", "-r", run_dir, "--top", "--json", "-o", "-"]).stdout)["cpu"]
     assert top["completed_samples"] == top["sampling"]["completed"] == n and "completed from memory" in top["trust"], top
 
