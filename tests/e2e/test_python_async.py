@@ -22,7 +22,7 @@ if "python" in sys.argv:
 if "uvloop" in sys.argv:
     import uvloop
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
-said = {"wall": 0, "asked": 0, "napped": 0}
+said = {"wall": 0, "asked": 0, "napped": 0, "begun": [], "ended": []}
 
 async def engine(reader, writer):
     while await reader.readline():
@@ -41,6 +41,7 @@ def burn(seconds):
 async def request(port):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     begun = time.perf_counter()
+    said["begun"].append(begun)
     while time.perf_counter() < begun + float(sys.argv[1]):
         t = time.perf_counter()
         await ask(reader, writer)
@@ -50,7 +51,8 @@ async def request(port):
         said["napped"] += time.perf_counter() - t
         if "busy" in sys.argv:
             burn(0.06)
-    said["wall"] += time.perf_counter() - begun
+    said["ended"].append(time.perf_counter())
+    said["wall"] += said["ended"][-1] - begun
     writer.close()
 
 async def main():
@@ -99,14 +101,19 @@ def has_line(row, line):
     return any(frame.line == line and frame.object.endswith("client.py") for frame in row.frames)
 
 
-def check(done, said, *, error=0.12):  # of 300 looks, one false alarm in a million
-    """Where requests wait, and for how long, is what they say by their own clock."""
+def check(done, said):
+    """Where requests wait, and for how long, is what they say by their own clock. Two things take away of it on a busy machine: tasks are
+    found some time after asyncio is there, and rounds come too late for a CPU, which are counted and may have been of one kind all."""
     rows, total, share = requests(done.run)
-    assert 0.8 * said["wall"] < total < 1.1 * said["wall"] + 0.3, (total, said)
-    asked, napped = said["asked"] / said["wall"], said["napped"] / said["wall"]
-    assert abs(share(lambda row: has_line(row, LINES["answer"])) - asked) < error, said
-    assert abs(share(lambda row: has_line(row, LINES["nap"])) - napped) < error, said
-    return rows, share
+    rounds = [row for row in done.run.table("sampler") if row["mode"] == "wall"][-1]
+    late = len(said["begun"]) * rounds["lost"] / rounds["rate_hz"]  # of one thread
+    seen = sum(said["ended"]) - sum(max(begun, min(row.t_ns for row in rows) / 1e9) for begun in said["begun"])
+    assert seen - late < total + 0.05 * said["wall"] + 0.3 and total < seen + 0.05 * said["wall"] + 0.3, (total, seen, late, said)
+    assert seen > 0.2 * said["wall"], (seen, said)
+    asked, napped, error = said["asked"] / said["wall"], said["napped"] / said["wall"], 0.05 * said["wall"] / seen + late / seen
+    assert abs(share(lambda row: has_line(row, LINES["answer"])) - asked) < error, (error, said)
+    assert abs(share(lambda row: has_line(row, LINES["nap"])) - napped) < error, (error, said)
+    return rows, share, error
 
 
 @pytest.mark.parametrize("kind", ["c", "python"])
@@ -115,7 +122,7 @@ def test_line_of_the_await(client, name, kind):
     if kind == "python" and name != ONE:
         pytest.skip("tasks of Python: one version stands for all here, test_backtrace_async.py has them all")
     done, said = client(kind, name=name, options=("--async", "--wall=100"))
-    rows, share = check(done, said)
+    rows, share, _ = check(done, said)
     for row in rows:
         if row.state is None:
             continue
@@ -134,10 +141,10 @@ def query_tasks(done):
 def test_a_loop_that_is_busy(client):
     """Tasks are read while their loop runs, too."""
     done, said = client("busy", options=("--async", "--wall=100"), seconds=4)
-    rows, share = check(done, said, error=0.1)
+    rows, share, error = check(done, said)
     burned = share(lambda row: row.state is None and "burn" in [frame.name for frame in row.frames])
     alone = 1 - (said["asked"] + said["napped"]) / said["wall"]
-    assert abs(burned - alone) < 0.1, (burned, said)
+    assert abs(burned - alone) < error, (burned, said)
 
 
 def test_uvloop(client):
@@ -205,5 +212,6 @@ def test_a_loop_that_sleeps_already(record, tmp_path, n):
     last = [row for row in done.run.table("sampler") if row["mode"] == "async"][-1]
     assert last["python_torn"] == 0 and (last["lost"] > 0) == (n > 1024), last
     n_read = min(n, 1024)
-    assert 0.6 * n_read < seen < 2.2 * n_read, seen
+    whole = waits.seconds(waits.rows(done.run, "wall"), tid=process.pid)  # of the thread of their loop, by the same rounds
+    assert 0.3 * n_read * whole < seen < 1.1 * n_read * whole, (seen, whole)
     assert {row.state for row in parked} == {"waiting for _asyncio.Future"}
