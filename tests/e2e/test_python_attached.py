@@ -8,10 +8,12 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
+import proc
 from namespaces import unshare
 from program import cpu_seconds, run
 from pythons import PYTHONS
@@ -40,8 +42,8 @@ while time.monotonic() < end: f6_a(); f6_b(); f6_c(); f6_d()
 '''
 
 
-# Threads that are ready are looked at, also those that wait for a CPU or for their turn: on a busy machine the code at which they lose it
-# has a larger share than its CPU time.
+# Threads that are ready are looked at, also those that wait for a CPU: the code at which they lose it, after a system call most often,
+# has a larger share than its CPU time. In so far as anybody waits for a CPU, shares may be off by so much more.
 READY = 0.06
 
 
@@ -104,16 +106,21 @@ def busy(process, seconds=0.2):
     wait_for(lambda: cpu_seconds(process) > seconds, "CPU time of the program")
 
 
+def run_and_waited(process):
+    """Seconds for which its first thread had a CPU, and waited for one."""
+    return [int(word) / 1e9 for word in pathlib.Path(f"/proc/{process.pid}/schedstat").read_text().split()[:2]]
+
+
 # ---- as they run ----
 
 @needs_truth
 @pytest.mark.parametrize("name, mode", [*((name, "plain") for name in SOME), *((ONE, mode) for mode in ("recursion", "generator", "asyncio", "flip"))])
-def test_running_busy_split(attach, start, score, name, mode):  # noqa: F811
+def test_running_busy_split(attach, start, score, name, mode, pressure):  # noqa: F811
     words, environment = PYTHONS[name]
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid)
-    check_truth(score, found, json.loads(process.stdout.read()), READY)
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + READY * pressure())
     assert found.sampler["python_torn"] <= 0.015 * found.sampler["taken"] + 1, found.sampler
     assert found.sampler["python_processes"] == 1 and found.sampler["python_unnamed"] == 0, found.sampler
 
@@ -182,6 +189,8 @@ def test_running_is_said(infprof, attach, start, spin):  # noqa: F811
     assert "of Python frames that were read beside" in words and "never merged" in words and "biased" not in words, words
     top = json.loads(run([infprof, "flamegraph", "--json", "--python-only", "-r", found.run.path]).stdout)
     assert {"pack"} <= {one["name"] for one in top["python"]["top_functions"]} <= {"pack", "<module>"}, top
+    packs = sum(count for names, count in found.stacks if names[-1] == "pack")
+    assert packs >= 0.99 * sum(count for _, count in found.stacks) - 1, found.stacks  # else it is between two calls
     native = json.loads(run([infprof, "flamegraph", "--json", "-r", found.run.path]).stdout)
     assert "libz" in json.dumps(native["cpu"]["top_functions"]), native
 
@@ -206,8 +215,10 @@ def test_without_perf(infprof, attach, start, spin):  # noqa: F811
     """Nothing is permitted but reading memory: the Python profile is there, and is what is shown."""
     process = start([*PYTHONS[ONE][0], spin, "100"])
     busy(process)
+    before = run_and_waited(process)
     found = attach(process.pid, calls=(BPF, PERF_EVENT_OPEN), duration="2s")
-    check_spin(found, spin, version_of(ONE))
+    run_s, waited_s = (now - then for now, then in zip(run_and_waited(process), before))
+    check_spin(found, spin, version_of(ONE), 0.9 * run_s / (run_s + waited_s))  # looks at it while it waits find where it lost its CPU
     top = json.loads(run([infprof, "flamegraph", "--json", "-r", found.run.path]).stdout)
     assert "python" in top, top.keys()
 
@@ -219,13 +230,20 @@ def test_off(attach, start, spin):  # noqa: F811
     assert not found.python_frames() and set(found.seconds) == {"cpu"}
 
 
-def test_another_program(attach, start, spin):  # noqa: F811
-    """exec of another Python: its memory is elsewhere."""
+def test_another_program(attach, start, spin, tmp_path, run_dir):  # noqa: F811
+    """exec of another Python, once the first one has samples: its memory is elsewhere."""
     words, environment = PYTHONS[SOME[0]]
-    process = start([*PYTHONS[ONE][0], "-c", "import os, time\nend = time.process_time() + 1\ndef first():\n    while time.process_time() < end: pass\n"
+    goes_on = tmp_path / "goes_on"
+    process = start([*PYTHONS[ONE][0], "-c", f"import os\ndef first():\n    while not os.path.exists({str(goes_on)!r}): pass\n"
                      f"first()\nos.execve({words[0]!r}, {[*map(str, words), str(spin), '100']!r}, {{**os.environ, **{environment!r}}})"])
     busy(process, 0.1)
-    found = attach(process.pid, duration="5s")
+
+    def go_on():
+        wait_for(lambda: list(run_dir.glob("*.infprof/stack_samples/*.arrows")), "samples")
+        goes_on.touch()
+
+    threading.Thread(target=go_on, daemon=True).start()
+    found = attach(process.pid, duration="8s")
     functions = {function for function, _ in found.python_frames()}
     assert "first" in functions and any(name.endswith("step") for name in functions), functions
     assert found.sampler["python_processes"] == 2, found.sampler
@@ -235,26 +253,26 @@ def test_another_program(attach, start, spin):  # noqa: F811
 
 @needs_truth
 @pytest.mark.parametrize("name", SOME)
-def test_blocking_mixed(attach, start, score, extension, name):  # noqa: F811
+def test_blocking_mixed(attach, start, score, extension, name, pressure):  # noqa: F811
     """With no right but ptrace."""
     words, environment = PYTHONS[name]
     process = start([*words, TRUTH / "mixed.py", "-s", "1.5", "-t", "2", "-n", "3"],
                     {**environment, "MIXED_EXT_DIR": str(extension(name))})
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu", calls=(BPF, PERF_EVENT_OPEN))
-    check_truth(score, found, json.loads(process.stdout.read()), READY)
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + READY * pressure())
     found.check_merged()
     assert set(found.seconds) == {"cpu"} and found.sampler["method"].startswith("stops"), found.sampler
 
 
 @needs_truth
 @pytest.mark.parametrize("name, mode", [*((name, "plain") for name in SOME), *((ONE, mode) for mode in ("recursion", "generator", "asyncio", "flip"))])
-def test_blocking_busy_split(attach, start, score, name, mode):  # noqa: F811
+def test_blocking_busy_split(attach, start, score, name, mode, pressure):  # noqa: F811
     words, environment = PYTHONS[name]
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu")
-    check_truth(score, found, json.loads(process.stdout.read()), READY)
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + READY * pressure())
     found.check_merged()
 
 
@@ -350,9 +368,9 @@ def test_blocking_what_is_traced(record, start, spin):  # noqa: F811
 def threads_of(pid):
     """{tid: (state, tracer, pending signals)}"""
     found = {}
-    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
-        fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
-        found[int(path.parent.name)] = (fields["State"].split()[0], int(fields["TracerPid"]), int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16))
+    for tid, status in proc.thread_texts(pid, "status").items():
+        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        found[tid] = (fields["State"].split()[0], int(fields["TracerPid"]), int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16))
     return found
 
 
@@ -436,7 +454,7 @@ def test_pid_namespace(infprof, attach, start, way):
     process = start([*unshare("--pid", "--fork", "--kill-child", "--mount-proc"), *PYTHONS[ONE][0], "-c", program])
     assert process.stdout.readline() == "ready\n"
     [inner] = map(int, pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
-    [thread] = [int(name) for name in os.listdir(f"/proc/{inner}/task") if int(name) != inner]
+    [thread] = [tid for tid in proc.threads(inner) if tid != inner]
     found = attach(inner, *(["--blocking"] if way == "blocking" else []), mode="cpu" if way == "blocking" else "python", duration="2s")
     mode = "cpu" if way == "blocking" else "python"
     assert found.by_thread[mode, thread] > 0.5 * sum(found.by_thread[one] for one in found.by_thread if one[0] == mode) > 0, found.by_thread
