@@ -26,6 +26,7 @@ void infp_report_done(struct infp_report *report)
         infp_spans_done(&report->spans);
         infp_program_spans_done(&report->program_spans);
         infp_gil_done(&report->gil);
+        infp_lag_done(&report->lag);
         infp_thread_stops_done(&report->stops);
         infp_report_functions_done(&report->functions);
         free(report->from_label);
@@ -236,6 +237,15 @@ static int read_functions(struct infp_report *report, struct infp_run *run, enum
         return pass(report, infp_table_stack_samples.name, r, err);
 }
 
+/* After the functions, which know the modes that have samples. */
+static int read_lag(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+{
+        for (unsigned i = 0; i < report->functions.n; i++)
+                if (!strcmp(report->functions.flames[i].mode, "lag"))
+                        return infp_lag_read(run, report->range.t0, report->range.t1, &report->lag, err);
+        return 0;
+}
+
 static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                         struct infp_err *err)
 {
@@ -331,6 +341,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, enum in
         INFP_TRY(read_containers(report, run, &options, err));
         INFP_TRY(read_gpus(report, run, &options, err));
         INFP_TRY(read_functions(report, run, part, err));
+        INFP_TRY(pass(report, infp_table_stack_samples.name, read_lag(report, run, err), err));
         INFP_TRY(pass(report, infp_table_stack_samples.name, infp_gil_read(run, &options, &report->gil, err), err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));

@@ -13,6 +13,7 @@
 #include "analyze/gil.h"
 #include "analyze/gpus.h"
 #include "analyze/labels.h"
+#include "analyze/lag.h"
 #include "analyze/limits/limits.h"
 #include "analyze/metrics.h"
 #include "analyze/program_spans.h"
@@ -75,6 +76,7 @@ struct infp_report {
         } output;
         struct infp_program_spans program_spans;
         struct infp_gil_report gil;
+        struct infp_lag_report lag;
         struct infp_thread_stops stops;
 
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */

@@ -198,7 +198,7 @@ struct count {
 /* Modes that have samples, of whole stacks: those of clocks, else the only one. Returns how many. */
 static unsigned find_modes(const struct infp_profile *profile, struct count *ret)
 {
-        static const char *const modes[] = { "cpu", "python", "wall", "off-cpu", "async" };
+        static const char *const modes[] = { "cpu", "python", "wall", "off-cpu", "async", "lag" };
         bool is_one = profile->n_sums > 0;
         unsigned n = 0;
 

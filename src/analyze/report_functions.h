@@ -24,7 +24,7 @@ struct infp_busy {
         double runnable_s; /* then: how long threads were runnable without a CPU, by the kernel's context switches */
 };
 
-enum { INFP_REPORT_FUNCTIONS_MODES = 5 };
+enum { INFP_REPORT_FUNCTIONS_MODES = 6 };
 
 struct infp_report_functions {
         /* A mode each, without nodes; the same by line of source. */

@@ -33,8 +33,8 @@ static const struct infp_option options[] = {
         { 0, "reverse", NULL, "leaf first: the callers of the functions that take the time", false },
         { 0, "by", "WHAT", "one graph per process, thread, state or mode; or group by module or line", false },
         { 0, "mode", "MODE",
-          "cpu, wall, off-cpu, python, async, heap, or a mode of an imported profile (default: cpu; with --python-only "
-          "python, where that was recorded)",
+          "cpu, wall, off-cpu, python, async, lag, heap, or a mode of an imported profile (default: cpu; with "
+          "--python-only python, where that was recorded)",
           false },
         { 0, "pid", "PID", "only this process", false },
         { 0, "filter", "REGEX", "only stacks with a function that matches (POSIX extended)", false },

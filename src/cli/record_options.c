@@ -223,7 +223,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", "[US]", "measure how long threads are off the CPU, by stack; waits below US microseconds are summed without one (default: 100, at most 1000000)", false },
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
-        { 0, "async", NULL, "sample what the tasks of asyncio wait for, by the line of each await: --wall, with the tasks as mode async", false },
+        { 0, "async", NULL, "sample what the tasks of asyncio wait for, by the line of each await, and which callback holds their loop: --wall, with the tasks as mode async, and callbacks as mode lag", false },
         { 0, "blocking", NULL, "sample --cpu of a running process by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
         { 0, "python", "WAY", "read Python frames: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },

@@ -147,11 +147,14 @@ def test_a_loop_that_is_busy(client):
     assert abs(burned - alone) < error, (burned, said)
 
 
-def test_uvloop(client):
+def test_uvloop(infprof, client):
     words, environment = PYTHONS[ONE]
     if subprocess.run([*words, "-c", "import uvloop"], env={**os.environ, **environment}, stderr=subprocess.DEVNULL).returncode:
         pytest.skip("this Python has no uvloop")
-    check(*client("uvloop", options=("--async", "--wall=100")))
+    done, said = client("uvloop", options=("--async", "--wall=100"))
+    check(done, said)
+    lag = reported_lag(infprof, done)
+    assert lag["threads"] == [] and "as uvloop does" in lag["not_known"], lag
 
 
 def test_views(infprof, client):
@@ -171,6 +174,163 @@ def test_views(infprof, client):
 def test_not_asked_for(client):
     done, said = client(options=("--wall",), seconds=0.5)
     assert query_tasks(done) == set()
+
+
+# Each callback is timed by the program's own clock, and those that take long are told. Loops that are busy or idle for long, and short-lived
+# ones, one in the place of the other, are held by none.
+LAGGARD = '''\
+import asyncio, json, sys, time
+
+LONG, held = 90_000_000, []
+original = asyncio.events.Handle._run
+
+def _run(self):
+    begun = time.monotonic_ns()
+    original(self)
+    ended = time.monotonic_ns()
+    if ended - begun > LONG:
+        held.append([begun, ended])
+
+asyncio.events.Handle._run = _run
+
+def burn(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+async def computes():
+    burn(0.5)  # it computes
+
+async def blocks():
+    time.sleep(0.5)  # it blocks
+
+async def is_short():
+    burn(0.03)
+
+async def lags():
+    for i in range(3):
+        await computes()
+        await asyncio.sleep(0.05)
+        await asyncio.gather(blocks(), asyncio.sleep(0.01))
+        asyncio.get_running_loop().call_soon(time.sleep, 0.3)
+        await asyncio.sleep(0.05)
+
+async def is_fine():
+    await asyncio.sleep(1)
+    begun = time.perf_counter()
+    while time.perf_counter() < begun + 1:
+        await asyncio.gather(*[is_short() for i in range(5)])
+
+asyncio.run(lags() if sys.argv[1] == "lags" else is_fine())
+begun = time.perf_counter()
+while sys.argv[1] == "fine" and time.perf_counter() < begun + 2:
+    asyncio.run(is_short())
+print(json.dumps(held))
+'''
+
+
+@pytest.fixture
+def laggard(record, tmp_path):
+    """laggard(words..., name=): the recording, and [begin, end) of each long callback."""
+    program = tmp_path / "laggard.py"
+    program.write_text(LAGGARD)
+
+    def call(*arguments, name=ONE):
+        words, environment = PYTHONS[name]
+        done = record("--async", "--wall=100", "--no-snapshots", command=[*words, program, *arguments], env={**os.environ, **environment})
+        assert done.returncode == 0, done.stderr
+        return done, json.loads(done.stdout)
+
+    return call
+
+
+def reported_lag(infprof, done):
+    return json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["lag"]
+
+
+def within(row, held, slack_ns=20_000_000):
+    """The callback that it is of, by its number: the program's clock starts just after it was called."""
+    end_ns = row.t_ns + row.weight * 1e9
+    return next((i for i, (begun, ended) in enumerate(held) if begun - slack_ns < row.t_ns and end_ns < ended + slack_ns), None)
+
+
+def looked_at(looks, begun, ended):
+    """From the first look in that time to the last, in seconds: on a busy machine there may be few."""
+    rows = [row for row in looks if begun <= row.t_ns < ended]
+    last = max((min(row.t_ns + (row.samples - 1) * 10_000_000, ended) for row in rows), default=0)
+    return (last - min(row.t_ns for row in rows)) / 1e9 if rows else 0
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_callback_that_holds_the_loop(infprof, laggard, name):
+    done, held = laggard("lags", name=name)
+    rows = waits.rows(done.run, "lag")
+    known_ns = min(row.t_ns for row in waits.rows(done.run, "async"))  # from when on tasks are read
+    held = [[begun, ended] for begun, ended in held if ended > known_ns]
+    looks = waits.rows(done.run, "wall")
+    looked = [looked_at(looks, begun, ended) if begun > known_ns else 0 for begun, ended in held]
+    found, whole = {within(row, held) for row in rows}, {i for i, seconds in enumerate(looked) if seconds > 0.15}
+    assert None not in found and found >= whole and len(found) > 2, (found, looked, held, [(row.t_ns, row.weight) for row in rows])
+    most = sum(ended - begun for begun, ended in held) / 1e9
+    assert 0.8 * sum(looked[i] for i in whole) < sum(row.weight for row in rows) < most + 0.02 * len(held), (looked, rows, held)
+    for row in rows:
+        names = [frame.name.rsplit(".", 1)[-1] for frame in row.frames if frame.kind == "python"]
+        assert names[0] == "_run" and {"lags", "blocks"} & set(names) or names == ["_run", "_run"], row
+    lag = reported_lag(infprof, done)
+    [thread] = lag["threads"]
+    assert lag["not_known"] is None and len(whole) <= thread["n"] <= 2 * len(held), (lag, held)
+    assert 0.1 <= thread["max_s"] < max(ended - begun for begun, ended in held) / 1e9 + 0.02, (thread, held)
+    assert thread["total_s"] == pytest.approx(sum(row.weight for row in rows)), thread
+    places = {(place["function"].rsplit(".", 1)[-1], place["line"]): place["total_s"] for place in thread["places"]}
+    blocked, called = (1 + LAGGARD.splitlines().index(line) for line in ("    time.sleep(0.5)  # it blocks", "    original(self)"))
+    assert places["blocks", blocked] == pytest.approx(waits.seconds(rows, function="blocks")) and ("_run", called) in places, places
+
+
+def test_loops_that_nothing_holds(infprof, laggard):
+    done, held = laggard("fine")
+    rows = waits.rows(done.run, "lag")
+    assert None not in [within(row, held) for row in rows], (rows, held)  # none, but where the machine was that busy
+    if not held:
+        assert reported_lag(infprof, done)["threads"] == []
+        assert "no callback was seen to hold" in run([infprof, "report", "lag", "-r", done.run.path]).stdout
+
+
+def test_views_of_lag(infprof, laggard):
+    done, held = laggard("lags")
+    text = re.sub(r"\s+", " ", run([infprof, "report", "lag", "-r", done.run.path]).stdout)
+    assert re.search(r" python\S* +\d+ .* blocks laggard.py:\d+ ", text) and "each took about 10.0 ms longer" in text, text
+    short = re.sub(r"\s+", " ", run([infprof, "report", "-r", done.run.path]).stdout)
+    assert re.search(r"was held \d+ times for 100 ms or more by one callback, .* most by \w+ laggard.py:\d+:", short), short
+    folded = run([infprof, "flamegraph", "-r", done.run.path, "--mode", "lag", "--folded"])
+    assert folded.returncode == 0 and "blocks" in folded.stdout and "computes" in folded.stdout, folded
+    chrome = run([infprof, "flamegraph", "-r", done.run.path, "--mode", "lag", "--chrome"])
+    assert chrome.returncode == 0, chrome
+
+
+STUCK = '''\
+import asyncio, time
+
+async def main():
+    print("ready", flush=True)
+    time.sleep(1000)
+
+asyncio.run(main())
+'''
+
+
+def test_callback_that_does_not_end(record, infprof, tmp_path):
+    program = tmp_path / "stuck.py"
+    program.write_text(STUCK)
+    words, environment = PYTHONS[ONE]
+    with subprocess.Popen([*words, program], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            done = record("--async", "--no-snapshots", "--pid", process.pid, "--duration", "2")
+        finally:
+            process.kill()
+    assert done.returncode == 0, done.stderr
+    [thread] = reported_lag(infprof, done)["threads"]
+    assert thread["n"] == 1 and 1 < thread["max_s"] < 2.5 and thread["places"][0]["function"] == "main", thread
 
 
 def test_python_off(record):

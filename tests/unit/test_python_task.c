@@ -360,6 +360,68 @@ static void test_relations(void **state)
         }
 }
 
+/* A queue counts what is taken from it, not what is added; loops that have none, or another kind, have no number. */
+static void test_queue(void **state)
+{
+        (void) state;
+        for (uint16_t version = FIRST; version <= LAST; version++) {
+                struct world w = make(version);
+                const uint64_t queue = new_object(&w, new_type(&w, "collections.deque", TYPE_HEAP, 200, 0), 200),
+                               socket = new_object(&w, new_type(&w, "_socket.socket", TYPE_HEAP, 48, 0), 48),
+                               values[] = { queue, socket }, values_swapped[] = { socket, queue };
+                const char *const names[] = { "_ready", "_csock", NULL };
+                struct infp_python_queue found;
+                uint64_t taken, again;
+
+                w.objects.tasks = &w.tasks;
+                fake_put(w.fake, w.loop + 16, new_dict(&w, names, values));
+                fake_put(w.fake, socket + 16, 5);
+                fake_put(w.fake, queue + 16, 3); /* of 7 that were appended 4 were taken */
+                fake_put(w.fake, queue + 56, 11);
+                fake_put(w.fake, queue + 64, UINT64_MAX);
+                assert_int_equal(infp_python_loop_queue(&w.objects, w.loop, &found), 0);
+                assert_int_equal(found.address, queue);
+                assert_int_equal(found.fd, 5);
+                assert_int_equal(infp_python_queue_taken(&w.objects, &found, &taken), 0);
+                fake_put(w.fake, queue + 16, 5);
+                fake_put(w.fake, queue + 56, 13);
+                assert_int_equal(infp_python_queue_taken(&w.objects, &found, &again), 0);
+                assert_int_equal(taken, again);
+                fake_put(w.fake, queue + 16, 4);
+                fake_put(w.fake, queue + 56, 14);
+                assert_int_equal(infp_python_queue_taken(&w.objects, &found, &again), 0);
+                assert_int_not_equal(taken, again);
+                fake_put(w.fake, queue + 64, 7);
+                assert_int_equal(infp_python_queue_taken(&w.objects, &found, &again), -EBADMSG);
+                assert_int_equal(infp_python_loop_queue(&w.objects, w.future, &found), -ENOENT);
+                fake_put(w.fake, w.loop + 16, new_dict(&w, names, values_swapped));
+                assert_int_equal(infp_python_loop_queue(&w.objects, w.loop, &found), -ENOENT);
+                free(w.fake);
+        }
+}
+
+/* A callback is what Handle._run calls, of the loop that is run. */
+static void test_callback(void **state)
+{
+        (void) state;
+        for (uint16_t version = FIRST; version <= LAST; version++) {
+                struct world w = make(version);
+                const uint64_t file = fake_text(w.fake, "events.py"),
+                               run = fake_code(w.fake, file, fake_text(w.fake, "_run"), 7, "", 0),
+                               once = fake_code(w.fake, file, fake_text(w.fake, "_run_once"), 7, "", 0);
+                const struct infp_python_frame frames[] = { { .code = w.code }, { .code = w.code }, { .code = run },
+                                                            { .code = once },   { .code = w.code }, { .code = run } };
+
+                w.objects.tasks = &w.tasks;
+                assert_int_equal(infp_python_callback(&w.objects, frames, 6), 3);
+                assert_int_equal(infp_python_callback(&w.objects, frames + 2, 2), 1);
+                assert_int_equal(infp_python_callback(&w.objects, frames, 3), 0);     /* nothing runs a loop */
+                assert_int_equal(infp_python_callback(&w.objects, frames + 3, 3), 0); /* in its selector */
+                assert_int_equal(infp_python_callback(&w.objects, frames, 0), 0);
+                free(w.fake);
+        }
+}
+
 /* Each word of what was made, made wrong: it ends, after few reads, and gives no more than there is room for. */
 static void test_damaged(void **state)
 {
@@ -439,7 +501,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_tasks),     cmocka_unit_test(test_states_and_cycle),
                 cmocka_unit_test(test_relations), cmocka_unit_test(test_damaged),
-                cmocka_unit_test(test_layouts),
+                cmocka_unit_test(test_layouts),   cmocka_unit_test(test_queue),
+                cmocka_unit_test(test_callback),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,6 +171,69 @@ static void test_tasks(void **state)
         close_world(&w);
 }
 
+/* A look at a callback, so many ms after the first one and after the last one; `looks`: it is known where it is. */
+static void hold(struct world *w, uint64_t after_first_ms, uint64_t after_last_ms, bool looks, int64_t call)
+{
+        union {
+                struct infp_wall_message message;
+                uint8_t bytes[sizeof(struct infp_wall_message) + sizeof(struct infp_frames_one)];
+        } told = { .message = { .kind = INFP_WALL_MESSAGE_HOLD,
+                                .pid = getpid(),
+                                .tid = TID,
+                                .program = 1,
+                                .has_python = true,
+                                .is_python_alone = true,
+                                .n_python = looks,
+                                .moment = { .letter = 'S', .has_call = true, .call = call } } };
+
+        w->now_ns += after_last_ms * INFP_NS_PER_MS;
+        told.message.hold = (struct infp_wall_hold){ .begin_ns = w->now_ns - after_first_ms * INFP_NS_PER_MS,
+                                                     .t_ns = w->now_ns,
+                                                     .since_ns = w->now_ns - after_last_ms * INFP_NS_PER_MS };
+        infp_wall_rows_take(&w->rows, &told.message);
+}
+
+/* Callbacks become rows from 100 ms on, each stretch with the stack at its begin, and without a gap between. */
+static void test_lag(void **state)
+{
+        uint64_t end_ns = 0;
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        hold(&w, 0, 0, true, SYS_futex);
+        hold(&w, 60, 60, true, SYS_read);
+        hold(&w, 0, 0, true, SYS_futex); /* another one */
+        hold(&w, 40, 40, true, SYS_read);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0, 0, 0);
+        hold(&w, 90, 50, false, 0);
+        hold(&w, 100, 10, false, 0);
+        hold(&w, 150, 50, true, SYS_write);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.04, 1, 1);
+        sampled_check(&w.sampled, TID, "sleeping in read", 0.11, 3, 1);
+        hold(&w, 155, 5, false, 0);
+        hold(&w, 0, 0, false, 0);
+        hold(&w, 500, 500, false, 0); /* it is not known where */
+        hold(&w, 0, 0, true, SYS_futex);
+        hold(&w, 99, 99, false, 0);
+        gone(&w, TID);
+        infp_wall_rows_end(&w.rows);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.04, 1, 1);
+        sampled_check(&w.sampled, TID, "sleeping in read", 0.11, 3, 1);
+        sampled_check(&w.sampled, TID, "sleeping in write", 0.005, 1, 1);
+        for (size_t i = 0; i < w.sampled.machine->n; i++) {
+                const struct kept *k = &w.sampled.machine->rows[i];
+                char text[16];
+
+                if (k->table != &infp_table_stack_samples)
+                        continue;
+                assert_string_equal(kept_text(k, INFP_STACK_SAMPLES_MODE, text, sizeof(text)), "lag");
+                assert_true(!end_ns || end_ns == k->t_ns);
+                end_ns = k->t_ns + (uint64_t) (k->cell[INFP_STACK_SAMPLES_WEIGHT].f64 * 1e9 + 0.5);
+        }
+        close_world(&w);
+}
+
 /* Seconds of rows with that word in column gil; NULL: without one. */
 static double gil_s(const struct world *w, const char *word)
 {
@@ -274,8 +337,8 @@ static void test_running(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = { cmocka_unit_test(test_stretches), cmocka_unit_test(test_long),
-                                            cmocka_unit_test(test_running), cmocka_unit_test(test_gil),
-                                            cmocka_unit_test(test_tasks) };
+                                            cmocka_unit_test(test_running),   cmocka_unit_test(test_gil),
+                                            cmocka_unit_test(test_tasks),     cmocka_unit_test(test_lag) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ const char *infp_profile_unit(const char *mode)
         if (slash && slash[1])
                 return slash + 1;
         if (!strcmp(mode, "cpu") || !strcmp(mode, "wall") || !strcmp(mode, "off-cpu") || !strcmp(mode, "python") ||
-            !strcmp(mode, "async"))
+            !strcmp(mode, "async") || !strcmp(mode, "lag"))
                 return "seconds";
         return strcmp(mode, "heap") == 0 ? "bytes" : "samples";
 }

@@ -25,7 +25,7 @@ enum {
 
 const char *infp_stack_mode_name(enum infp_stack_mode mode)
 {
-        static const char *const names[INFP_STACK_MODES] = { "cpu", "wall", "off-cpu", "python", "async" };
+        static const char *const names[INFP_STACK_MODES] = { "cpu", "wall", "off-cpu", "python", "async", "lag" };
 
         return names[mode];
 }

@@ -25,6 +25,7 @@ enum infp_stack_mode {
         INFP_STACK_OFF_CPU,
         INFP_STACK_PYTHON,
         INFP_STACK_ASYNC,
+        INFP_STACK_LAG,
         INFP_STACK_MODES
 };
 const char *infp_stack_mode_name(enum infp_stack_mode mode);

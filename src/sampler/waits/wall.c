@@ -21,7 +21,7 @@ struct wall {
         uint64_t mappings_ns;
         uint64_t slow_ns; /* since when the rate has been reduced; 0: it is not */
         double said_rate; /* the reduced rate that `sources` has; 0: none */
-        bool has_said_refused;
+        bool has_said_refused, has_said_queue;
 };
 
 static bool is_wanted(const struct infp_sampler_options *options)
@@ -122,6 +122,18 @@ static void say_refused(struct wall *wall, const struct infp_wall_refused *refus
                                                    : NULL);
 }
 
+static void say_queue(struct wall *wall, const struct infp_wall_reader_counts *counts)
+{
+        if (wall->has_said_queue || !counts->tasks.no_queue)
+                return;
+        wall->has_said_queue = true;
+        infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, infp_stack_mode_name(INFP_STACK_LAG),
+                         INFP_ABSENT,
+                         "an event loop keeps its callbacks where they are not read, as uvloop does: whether one of "
+                         "them held it is not known",
+                         "run the program with asyncio's own loop to see it");
+}
+
 static bool is_near(double a, double b)
 {
         return a < b * 1.3 && b < a * 1.3;
@@ -174,6 +186,7 @@ static uint64_t turn(void *state, uint64_t now_ns)
         infp_wall_reader_counts(wall->rows.reader, &counts);
         wall->context->emit->t_ns = now_ns;
         say_refused(wall, &counts.refused);
+        say_queue(wall, &counts);
         if (counts.wanted)
                 say_rate(wall, &counts, now_ns);
         return now_ns + TURN_NS;

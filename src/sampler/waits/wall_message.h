@@ -9,7 +9,8 @@
 
 enum infp_wall_message_kind {
         INFP_WALL_MESSAGE_MOMENT, /* a thread has run since its last one, or is new: `moment` and the stack hold until the next */
-        INFP_WALL_MESSAGE_GIL,  /* what a thread that runs has of the GIL is another than its moment said: `gil` */
+        INFP_WALL_MESSAGE_GIL, /* what a thread that runs has of the GIL is another than its moment said: `gil` */
+        INFP_WALL_MESSAGE_HOLD, /* a thread's loop is in a callback: `hold`, `moment` and its frames; none: it is where it was */
         INFP_WALL_MESSAGE_TASK, /* a task of asyncio is so from now on: struct infp_wall_task_words, and its frames */
         INFP_WALL_MESSAGE_TASK_GONE, /* it is no more; task 0: none of the process is */
         INFP_WALL_MESSAGE_REMOTE,    /* of another reader (sampler/remote) */
@@ -26,8 +27,9 @@ struct infp_wall_message {
         uint64_t period_ns;             /* of a round; of another reader's sample the CPU time that it stands for */
         uint64_t waited_ns, stopped_ns; /* of a thread that was stopped, as in struct infp_stopped */
         struct infp_wall_moment moment; /* of a round its t_ns alone */
-        uint64_t task;                  /* address of it */
-        uint64_t program;               /* of its process, which runs Python; 0: none that is known */
+        struct infp_wall_hold hold;
+        uint64_t task;    /* address of it */
+        uint64_t program; /* of its process, which runs Python; 0: none that is known */
         enum infp_gil gil;
         bool has_python, is_python_alone; /* as in infp_wall_python_found */
         uint32_t n_python, python_end;

@@ -59,7 +59,7 @@ struct infp_wall_reader {
         struct woken woken[MAX_WOKEN]; /* of the process that is being read */
         uint32_t n_woken;
 
-        _Atomic uint64_t tasks_torn, tasks_left_out, tasks_cpu_ns;
+        _Atomic uint64_t tasks_torn, tasks_left_out, tasks_no_queue, tasks_cpu_ns;
         _Atomic uint64_t wanted, lost, n_torn, n_threads, own_cpu_ns, shown_period_ns;
         _Atomic int refused_call, refused_stack, refused_pid;
 };
@@ -247,6 +247,11 @@ static void read_blocked(void *context, struct infp_wall_thread *thread, const s
         infp_wall_python_blocked(reader->python, reader->threads.proc_fd, thread, moment, &reader->found);
 }
 
+static struct infp_wall_tasks *tasks_of(const struct infp_wall_reader *reader)
+{
+        return reader->python ? infp_wall_python_tasks(reader->python) : NULL;
+}
+
 /* Behind the stack. */
 static void put_found(struct infp_wall_reader *reader, struct infp_wall_thread *thread,
                       struct infp_wall_message *message)
@@ -308,11 +313,6 @@ static void tell_task(void *context, uint64_t address, const struct infp_wall_ta
         infp_wall_reader_commit(telling->reader, message);
 }
 
-static struct infp_wall_tasks *tasks_of(const struct infp_wall_reader *reader)
-{
-        return reader->python ? infp_wall_python_tasks(reader->python) : NULL;
-}
-
 static void tell_tasks(struct infp_wall_reader *reader, struct infp_wall_thread *thread, uint64_t t_ns)
 {
         struct infp_wall_tasks *tasks = tasks_of(reader);
@@ -325,7 +325,38 @@ static void tell_tasks(struct infp_wall_reader *reader, struct infp_wall_thread 
                 thread->is_known = false;
         atomic_fetch_add(&reader->tasks_torn, counts.torn);
         atomic_fetch_add(&reader->tasks_left_out, counts.left_out);
+        atomic_fetch_add(&reader->tasks_no_queue, counts.no_queue);
         atomic_fetch_add(&reader->tasks_cpu_ns, counts.own_cpu_ns);
+}
+
+/* moment NULL: it has not run since the last look. */
+static void tell_hold(struct infp_wall_reader *reader, const struct infp_wall_thread *thread,
+                      const struct infp_wall_moment *moment)
+{
+        struct infp_wall_message *message;
+        struct infp_wall_hold hold;
+
+        if (!tasks_of(reader) || !infp_wall_tasks_hold(tasks_of(reader), thread->tid, !moment, &hold))
+                return;
+        message = infp_wall_reader_begin(reader, hold.n * sizeof(*hold.frames));
+        if (!message)
+                return;
+        message->kind = INFP_WALL_MESSAGE_HOLD;
+        message->pid = thread->pid;
+        message->tid = thread->tid;
+        message->hold = hold;
+        message->hold.frames = NULL;
+        message->gil = reader->found.gil;
+        if (moment)
+                message->moment = *moment;
+        message->moment.has_registers = false;
+        message->program = reader->found.program;
+        message->has_python = message->is_python_alone = true;
+        message->n_python = hold.n;
+        message->python_end = INFP_PYTHON_WHOLE;
+        if (hold.n)
+                memcpy(infp_wall_message_frames(message), hold.frames, hold.n * sizeof(*hold.frames));
+        infp_wall_reader_commit(reader, message);
 }
 
 /* Reads a thread. False: it has ended. */
@@ -335,7 +366,7 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
         struct infp_wall_refused refused = { 0 };
         struct infp_wall_message *message;
         enum infp_wall_found found;
-        uint64_t t_ns;
+        struct infp_wall_moment moment;
 
         choose_size(reader, thread);
         reader->found.program = 0;
@@ -356,6 +387,8 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
                 thread->is_known = false;
                 tell_gone(reader, thread->tid);
         }
+        if (found == INFP_WALL_IDLE)
+                tell_hold(reader, thread, NULL);
         if (found != INFP_WALL_CHANGED && found != INFP_WALL_TORN)
                 return true;
         reader->n_whole++;
@@ -367,10 +400,12 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
         if (message->is_torn)
                 atomic_fetch_add(&reader->n_torn, 1);
         put_found(reader, thread, message);
-        t_ns = message->moment.t_ns;
+        moment = message->moment;
         infp_wall_reader_commit(reader, message);
-        if (found == INFP_WALL_CHANGED)
-                tell_tasks(reader, thread, t_ns);
+        if (found == INFP_WALL_CHANGED) {
+                tell_hold(reader, thread, &moment);
+                tell_tasks(reader, thread, moment.t_ns);
+        }
         return true;
 }
 
@@ -627,7 +662,7 @@ void infp_wall_reader_counts(const struct infp_wall_reader *reader, struct infp_
                 .n_threads = atomic_load(&reader->n_threads),
                 .own_cpu_ns = atomic_load(&reader->own_cpu_ns),
                 .tasks = { atomic_load(&reader->tasks_torn), atomic_load(&reader->tasks_left_out),
-                           atomic_load(&reader->tasks_cpu_ns) },
+                           atomic_load(&reader->tasks_no_queue), atomic_load(&reader->tasks_cpu_ns) },
                 .refused = { atomic_load(&reader->refused_call), atomic_load(&reader->refused_stack),
                              atomic_load(&reader->refused_pid) },
         };

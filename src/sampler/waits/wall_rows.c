@@ -10,15 +10,17 @@ enum { MAX_RUNS = 65536, MAX_RUNNING = 16384, STATE_TEXT = 96 };
 #define FLUSH_NS INFP_NS_PER_S   /* the longest stretch that one row stands for */
 #define RUNNING_NS INFP_NS_PER_S /* threads without a CPU stay where they were; those with one are seen more often */
 
+#define LAG_NS (100 * INFP_NS_PER_MS) /* as asyncio's slow_callback_duration */
+
 static const char waiting_for_gil[] = "waiting for the GIL";
 
-/* A stretch in which a thread, or a task, stays where it is. */
+/* A stretch in which a thread, or a task, stays where it is; of mode lag one in which a callback holds the thread's loop. */
 struct infp_wall_run {
         struct infp_wall_rows *rows;
         struct infp_wall_run *next, *previous;
         int32_t pid, tid;
-        uint64_t key; /* in `open` */
-        bool is_task; /* of asyncio; else a thread */
+        uint64_t key;              /* in `open` */
+        enum infp_stack_mode mode; /* wall: of a thread; async: of a task; lag */
         char task[INFP_WALL_TASK_TEXT];
         uint64_t t_ns;            /* of its first moment */
         const char *state;        /* NULL: it runs */
@@ -26,6 +28,9 @@ struct infp_wall_run {
         enum infp_gil gil;
         uint64_t n_told, told_weight_ns; /* rounds that its rows stand for, and those before it */
         uint64_t n_rounds, weight_ns;    /* when it ended */
+        uint64_t held_ns;                /* mode lag: between looks, without a row yet; n_held of them */
+        uint32_t n_held;
+        bool is_decided; /* the callback has held it for long enough */
         bool is_found, is_closed;
         bool is_whole; /* the copy of its stack is as large as was asked for */
         struct infp_stack_found found;
@@ -108,6 +113,16 @@ static void release(struct infp_wall_run *run)
         rows->free = run;
 }
 
+static void tell_lag(struct infp_wall_run *run)
+{
+        if (!run->is_decided || !run->held_ns)
+                return;
+        run->found.samples = run->n_held;
+        infp_stacks_put(run->rows->stacks, &run->found, (double) run->held_ns / 1e9, run->state);
+        run->found.t_ns += run->held_ns;
+        run->held_ns = run->n_held = 0;
+}
+
 /* The row of the rounds that were not told yet. */
 static void tell(struct infp_wall_run *run)
 {
@@ -115,6 +130,10 @@ static void tell(struct infp_wall_run *run)
         const uint64_t n_rounds = run->is_closed ? run->n_rounds : rows->n_rounds;
         const uint64_t weight_ns = run->is_closed ? run->weight_ns : rows->weight_ns;
 
+        if (run->mode == INFP_STACK_LAG) {
+                tell_lag(run);
+                return;
+        }
         if (n_rounds == run->n_told)
                 return;
         run->found.samples = (uint32_t) (n_rounds - run->n_told);
@@ -124,17 +143,24 @@ static void tell(struct infp_wall_run *run)
         run->found.t_ns = rows->round_ns; /* of what the next row stands for, the first was the round after this */
 }
 
+/* It is closed, and its stack is known. */
+static void end_run(struct infp_wall_run *run)
+{
+        if (run->mode == INFP_STACK_LAG && !run->is_decided && run->held_ns)
+                return;
+        tell(run);
+        release(run);
+}
+
 static void close_run(struct infp_wall_run *run)
 {
         run->is_closed = true;
         run->n_rounds = run->rows->n_rounds;
         run->weight_ns = run->rows->weight_ns;
         infp_map_delete(&run->rows->open, run->key);
-        run->rows->n_tasks -= run->is_task;
-        if (!run->is_found) /* infp_stacks has it */
-                return;
-        tell(run);
-        release(run);
+        run->rows->n_tasks -= run->mode == INFP_STACK_ASYNC;
+        if (run->is_found) /* else infp_stacks has it */
+                end_run(run);
 }
 
 /* What the kernel says of a blocked thread stands below its own frames. */
@@ -144,7 +170,7 @@ static void on_found(void *context, uint64_t cookie, const struct infp_stack_fou
         struct infp_wall_rows *rows = context;
 
         run->found = *found;
-        run->found.mode = run->is_task ? INFP_STACK_ASYNC : INFP_STACK_WALL;
+        run->found.mode = run->mode;
         run->found.task = *run->task ? run->task : NULL;
         run->found.cpu = -1;
         run->found.t_ns = run->t_ns;
@@ -159,10 +185,8 @@ static void on_found(void *context, uint64_t cookie, const struct infp_stack_fou
         if (!run->found.stack)
                 infp_stacks_extend(rows->stacks, &run->found, INFP_FRAME_UNKNOWN,
                                    run->state ? "[blocked]" : "[running]");
-        if (!run->is_closed)
-                return;
-        tell(run);
-        release(run);
+        if (run->is_closed)
+                end_run(run);
 }
 
 static void find_without_stack(struct infp_wall_run *run)
@@ -184,10 +208,9 @@ static void take(struct infp_wall_run *run, const struct infp_wall_message *mess
         struct infp_perf_sample sample = infp_wall_sample(message, pythons_of(run->rows));
 
         run->is_whole = message->is_whole;
-        if (run->is_task)
+        if (run->mode == INFP_STACK_ASYNC)
                 sample.stack_size = 0;
-        infp_stacks_take(run->rows->stacks, &sample, run->is_task ? INFP_STACK_ASYNC : INFP_STACK_WALL, on_found,
-                         run->rows, (uint64_t) (uintptr_t) run);
+        infp_stacks_take(run->rows->stacks, &sample, run->mode, on_found, run->rows, (uint64_t) (uintptr_t) run);
 }
 
 /* Of a thread that runs, or waits for a CPU: where perf saw it last, if it has not been seen to wait since. Where perf has no Python
@@ -239,7 +262,7 @@ static void close_key(struct infp_wall_rows *rows, uint64_t key)
 
 /* In the place of the one that has the key. NULL: there is no room. */
 static struct infp_wall_run *begin_run(struct infp_wall_rows *rows, const struct infp_wall_message *message,
-                                       uint64_t key)
+                                       uint64_t key, enum infp_stack_mode mode)
 {
         struct infp_wall_run *run;
 
@@ -252,6 +275,7 @@ static struct infp_wall_run *begin_run(struct infp_wall_rows *rows, const struct
                 return NULL;
         }
         run->key = key;
+        run->mode = mode;
         run->pid = message->pid;
         run->tid = message->tid;
         run->t_ns = message->moment.t_ns;
@@ -263,7 +287,7 @@ static struct infp_wall_run *begin_run(struct infp_wall_rows *rows, const struct
 
 static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_message *message)
 {
-        struct infp_wall_run *run = begin_run(rows, message, (uint64_t) message->tid);
+        struct infp_wall_run *run = begin_run(rows, message, (uint64_t) message->tid, INFP_STACK_WALL);
 
         if (!run)
                 return;
@@ -293,11 +317,10 @@ static uint64_t key_of(const struct infp_wall_message *message)
 static void take_task(struct infp_wall_rows *rows, const struct infp_wall_message *message)
 {
         const struct infp_wall_task_words *words = (const void *) message->stack;
-        struct infp_wall_run *run = begin_run(rows, message, key_of(message));
+        struct infp_wall_run *run = begin_run(rows, message, key_of(message), INFP_STACK_ASYNC);
 
         if (!run)
                 return;
-        run->is_task = true;
         rows->n_tasks++;
         memcpy(run->task, words->name, sizeof(run->task));
         if (*words->state) {
@@ -315,9 +338,59 @@ static void close_tasks(struct infp_wall_rows *rows, int32_t pid, int32_t tid)
 {
         for (struct infp_wall_run *run = rows->n_tasks ? rows->all : NULL, *next; run; run = next) {
                 next = run->next;
-                if (run->is_task && !run->is_closed && (tid ? run->tid == tid : run->pid == pid))
+                if (run->mode == INFP_STACK_ASYNC && !run->is_closed && (tid ? run->tid == tid : run->pid == pid))
                         close_run(run);
         }
+}
+
+/* ---- callbacks that hold a loop ---- */
+
+static uint64_t lag_key(int32_t tid)
+{
+        return UINT64_C(1) << 62 | (uint64_t) tid; /* no thread's number */
+}
+
+/* Of the callback that the thread's loop is in, or was in: whether it held it for long enough. */
+static void decide(struct infp_wall_rows *rows, int32_t tid, bool is_long)
+{
+        for (struct infp_wall_run *run = rows->all, *next; run; run = next) {
+                next = run->next;
+                if (run->mode != INFP_STACK_LAG || run->tid != tid || run->is_decided)
+                        continue;
+                run->is_decided = is_long;
+                run->held_ns = is_long ? run->held_ns : 0;
+                if (run->is_closed && run->is_found)
+                        end_run(run);
+        }
+}
+
+/* Until this look it has been where it was; now it is where the message says, if it does. */
+static void take_hold(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        const uint64_t *open = infp_map_get(&rows->open, lag_key(message->tid));
+        struct infp_wall_run *run = open ? (struct infp_wall_run *) (uintptr_t) *open : NULL;
+        const struct infp_wall_hold *hold = &message->hold;
+        const uint64_t held_ns = hold->t_ns - hold->since_ns;
+        const bool is_long = hold->t_ns - hold->begin_ns >= LAG_NS;
+
+        if (run && held_ns) {
+                run->held_ns += held_ns;
+                run->n_held++;
+        }
+        if (is_long || !held_ns)
+                decide(rows, message->tid, is_long);
+        if (!held_ns) /* it is another callback */
+                close_key(rows, lag_key(message->tid));
+        if (!message->n_python)
+                return;
+        run = begin_run(rows, message, lag_key(message->tid), INFP_STACK_LAG);
+        if (!run)
+                return;
+        run->t_ns = hold->t_ns;
+        run->is_decided = is_long;
+        if (message->moment.letter != 'R')
+                describe(run, &message->moment);
+        take(run, message);
 }
 
 static void take_gil(struct infp_wall_rows *rows, const struct infp_wall_message *message)
@@ -364,6 +437,8 @@ static void forget(struct infp_wall_rows *rows, int32_t tid)
 {
         close_key(rows, (uint64_t) tid);
         close_tasks(rows, 0, tid);
+        close_key(rows, lag_key(tid));
+        decide(rows, tid, false);
         infp_wall_rows_exited(rows, tid);
 }
 
@@ -377,6 +452,9 @@ void infp_wall_rows_take(void *context, const struct infp_wall_message *message)
                 break;
         case INFP_WALL_MESSAGE_GIL:
                 take_gil(rows, message);
+                break;
+        case INFP_WALL_MESSAGE_HOLD:
+                take_hold(rows, message);
                 break;
         case INFP_WALL_MESSAGE_TASK:
                 take_task(rows, message);

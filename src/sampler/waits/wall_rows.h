@@ -1,5 +1,5 @@
 /* Rows of --wall: one for each stretch in which a thread did not run, or a task of asyncio stayed where it was, at most a second long,
- * and one for each moment of a thread that runs. Belongs to the thread that makes stacks. */
+ * and one for each moment of a thread that runs. Of a callback that holds its thread's loop those rows of mode lag that it is in. Belongs to the thread that makes stacks. */
 #pragma once
 
 #include "base/map.h"

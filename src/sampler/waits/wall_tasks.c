@@ -1,8 +1,10 @@
 #include "sampler/waits/wall_tasks.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/hash.h"
 #include "base/sort.h"
@@ -25,9 +27,19 @@ struct known {
         uint64_t address, hash;
 };
 
+/* A callback that a loop is in, as of a look. */
+struct callback {
+        uint64_t loop; /* 0: it is in none, or it is not known */
+        uint64_t queue, taken, socket;
+        uint64_t begin_ns, t_ns;
+};
+
 /* What is known of the tasks of a thread's loop. */
 struct loop {
         uint64_t state; /* of the thread */
+        int32_t tid;
+        bool is_current;          /* it was looked at when its thread was read last */
+        struct callback callback; /* as of the last look that was true */
         uint64_t next_ns;
         struct known *tasks; /* by address */
         uint32_t n;
@@ -52,7 +64,11 @@ struct infp_wall_tasks {
 
         /* The look. */
         bool has_look, is_missing; /* is_missing: there should have been one */
-        uint32_t loop;             /* its index */
+        uint32_t loop;             /* its index; UINT32_MAX: none */
+        bool has_no_queue;
+        struct callback callback; /* with its frames */
+        uint32_t n_callback;
+        struct infp_frames_one callback_frames[INFP_FRAMES_MOST];
         uint32_t n, n_pool;
         uint64_t torn, left_out;
         struct one ones[INFP_WALL_TASKS];
@@ -133,6 +149,14 @@ static uint32_t find_running(struct infp_wall_tasks *tasks, const struct infp_wa
         return 0;
 }
 
+static struct infp_frames_one one_of(const struct infp_python_frame *frame)
+{
+        return (struct infp_frames_one){ .code = frame->code,
+                                         .instruction = frame->instruction,
+                                         .owner = frame->owner,
+                                         .is_entry = frame->is_entry };
+}
+
 /* False: they are not there, or there is no room. */
 static bool keep_frames(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
                         struct infp_wall_task *ret)
@@ -145,10 +169,7 @@ static bool keep_frames(struct infp_wall_tasks *tasks, const struct infp_wall_ta
         for (uint32_t i = 0; i < n; i++) {
                 const struct infp_python_frame *frame = tasks->task.runs ? &tasks->thread[i] : &tasks->chain[n - 1 - i];
 
-                frames[i] = (struct infp_frames_one){ .code = frame->code,
-                                                      .instruction = frame->instruction,
-                                                      .owner = frame->owner,
-                                                      .is_entry = frame->is_entry };
+                frames[i] = one_of(frame);
         }
         if (!infp_wall_check_frames(look->checks, look->process, look->tid, n, frames))
                 return false;
@@ -372,9 +393,111 @@ static bool read_loop(struct infp_wall_tasks *tasks, const struct infp_wall_task
         return true;
 }
 
+/* ---- the callback that a loop is in ---- */
+
+/* A loop may be made where another was, with a queue where that was: the kernel gives no number of a socket twice. 0: it is not known. */
+static uint64_t socket_of(const struct infp_wall_tasks *tasks, int32_t pid, int32_t fd)
+{
+        struct stat status;
+        char path[48];
+
+        snprintf(path, sizeof(path), "proc/%d/fd/%d", pid, fd);
+        return fstatat(tasks->root_fd, path, &status, 0) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+/* Of the thread's frames those of the callback; 0: it is in none. What is copied of pages is what does not change meanwhile: where the queue
+ * is, and the names of code. Frames that are read while nothing is taken from the queue are of the callback that was taken last. */
+static uint32_t walk_callback(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, uint64_t loop,
+                              const struct infp_python_memory *copies, struct callback *ret)
+{
+        struct infp_python_objects *objects = &tasks->objects;
+        const struct infp_python_memory memory = objects->memory;
+        struct infp_python_queue queue;
+        enum infp_python_end end;
+        uint64_t taken;
+        uint32_t n;
+        int r;
+
+        objects->memory = *copies;
+        r = infp_python_loop_queue(objects, loop, &queue);
+        objects->memory = memory;
+        tasks->has_no_queue = r == -ENOENT && look->is_asleep;
+        if (r < 0 || infp_python_queue_taken(objects, &queue, &taken) < 0)
+                return 0;
+        ret->t_ns = ret->begin_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        n = infp_python_walk(&look->process->layout, &memory, look->threads[look->place].state, tasks->thread,
+                             INFP_FRAMES_MOST, &end);
+        ret->loop = loop;
+        ret->queue = queue.address;
+        ret->socket = socket_of(tasks, look->pid, queue.fd);
+        if (end != INFP_PYTHON_WHOLE || !ret->socket || infp_python_queue_taken(objects, &queue, &ret->taken) < 0 ||
+            ret->taken != taken)
+                return 0;
+        objects->memory = *copies;
+        n = infp_python_callback(objects, tasks->thread, n);
+        objects->memory = memory;
+        return n;
+}
+
+static void look_at_callback(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, uint64_t loop)
+{
+        struct infp_python_pages pages;
+        const struct infp_python_memory copies = infp_python_pages_begin(&pages, tasks->objects.memory);
+        struct callback callback;
+        const uint32_t n = walk_callback(tasks, look, loop, &copies, &callback);
+
+        infp_python_pages_done(&pages);
+        if (!n)
+                return;
+        tasks->callback = callback;
+        for (uint32_t i = 0; i < n; i++)
+                tasks->callback_frames[i] = one_of(&tasks->thread[i]);
+        tasks->n_callback =
+                infp_wall_check_frames(look->checks, look->process, look->tid, n, tasks->callback_frames) ? n : 0;
+}
+
+static bool is_same_callback(const struct callback *a, const struct callback *b)
+{
+        return a->loop == b->loop && a->queue == b->queue && a->taken == b->taken && a->socket == b->socket;
+}
+
+/* A look that found nothing changes nothing: what is found next is the same callback, or it is another one. */
+bool infp_wall_tasks_hold(struct infp_wall_tasks *tasks, int32_t tid, bool is_idle, struct infp_wall_hold *ret)
+{
+        struct callback now = tasks->callback, *known = NULL;
+
+        for (uint32_t i = 0; i < tasks->n_loops; i++) {
+                struct loop *loop = &tasks->loops[i];
+
+                if (loop->tid != tid)
+                        continue;
+                if (!is_idle)
+                        loop->is_current = i == tasks->loop && now.loop;
+                if (loop->is_current)
+                        known = &loop->callback;
+        }
+        if (!known)
+                return false;
+        if (is_idle) {
+                now = *known;
+                now.t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        }
+        *ret = (struct infp_wall_hold){ now.t_ns, now.t_ns, now.t_ns, is_idle ? 0 : tasks->n_callback,
+                                        tasks->callback_frames };
+        if (is_same_callback(&now, known)) {
+                ret->begin_ns = now.begin_ns = known->begin_ns;
+                ret->since_ns = known->t_ns;
+        }
+        *known = now;
+        return true;
+}
+
 void infp_wall_tasks_drop(struct infp_wall_tasks *tasks)
 {
         tasks->has_look = tasks->is_missing = false;
+        tasks->loop = UINT32_MAX;
+        tasks->has_no_queue = false;
+        tasks->callback.loop = 0;
         tasks->n = tasks->n_pool = 0;
         tasks->torn = tasks->left_out = 0;
 }
@@ -397,10 +520,12 @@ static void look_at(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_
         tasks->loop = loop_of(tasks, look, loop != 0);
         if (tasks->loop == UINT32_MAX)
                 return;
+        tasks->loops[tasks->loop].tid = look->tid;
         if (!loop) {
                 tasks->has_look = true;
                 return;
         }
+        look_at_callback(tasks, look, loop);
         if (begin_ns >= tasks->loops[tasks->loop].next_ns)
                 tasks->has_look = read_loop(tasks, look, loop);
         tasks->is_missing = !tasks->has_look;
@@ -432,6 +557,7 @@ bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn 
 
         counts->own_cpu_ns += tasks->own_cpu_ns;
         tasks->own_cpu_ns = 0;
+        counts->no_queue += tasks->has_no_queue;
         if (!tasks->has_look)
                 return !tasks->is_missing;
         loop = &tasks->loops[tasks->loop];

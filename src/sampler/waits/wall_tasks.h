@@ -1,7 +1,9 @@
-/* Tasks of asyncio in a process whose threads are read (record --async). Belongs to the reader's thread.
+/* Tasks of asyncio in a process whose threads are read (record --async), and callbacks that hold a loop. Belongs to the reader's thread.
  *
  * Tasks move only while the thread of their loop runs. Where that is proved to sleep all of them are read as of one moment, and hold until
- * it has run again; where it runs each is read until it is the same twice. What was told of a task holds until the next word of it. */
+ * it has run again; where it runs each is read until it is the same twice. What was told of a task holds until the next word of it.
+ *
+ * A loop that is in a callback at two looks, and took none from its queue between them, was held by that one all the time. */
 #pragma once
 
 #include "sampler/python/find.h"
@@ -37,7 +39,16 @@ struct infp_wall_tasks_counts {
         uint64_t
                 torn; /* tasks that changed while they were read, each time: their time until the next look is missing */
         uint64_t left_out; /* tasks beyond the bound, in each look */
+        uint64_t no_queue; /* looks at loops that keep their callbacks where they are not read */
         uint64_t own_cpu_ns;
+};
+
+/* A callback that holds its loop. */
+struct infp_wall_hold {
+        uint64_t begin_ns, t_ns;              /* the first look at it, and this one */
+        uint64_t since_ns;                    /* the look before; t_ns: there is none yet */
+        uint32_t n;                           /* 0: it is where it was, or that is not known */
+        const struct infp_frames_one *frames; /* the innermost first, the outermost is Handle._run; NULL in a message */
 };
 
 struct infp_wall_tasks;
@@ -51,6 +62,8 @@ void infp_wall_tasks_look(struct infp_wall_tasks *tasks, const struct infp_wall_
 typedef void infp_wall_tell_task_fn(void *context, uint64_t address, const struct infp_wall_task *task);
 bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn *tell, void *context,
                           struct infp_wall_tasks_counts *counts);
+/* The last look is true, or the thread has not run since it: the callback that its loop is in. False: it is in none, or it is not known. */
+bool infp_wall_tasks_hold(struct infp_wall_tasks *tasks, int32_t tid, bool is_idle, struct infp_wall_hold *ret);
 /* Each round: whether the module that keeps tasks is there now, and was not when threads were looked at. */
 bool infp_wall_tasks_have_come(struct infp_wall_tasks *tasks, int32_t pid);
 /* Before each look at a thread, and where it proved void. */

@@ -4,6 +4,10 @@
 #include <string.h>
 
 enum {
+        DEQUE_SIZE = 16, /* of _collections, 3.8 to 3.15: then blocks and indices, the state, the bound */
+        DEQUE_STATE = 56,
+        DEQUE_BOUND = 64,
+        SOCKET_FD = 16,
         FUTURE_LOOP = 16, /* of _asyncio, all versions: then a callback, its context, more callbacks, the exception */
         FUTURE_CALLBACK = 24,
         FUTURE_CALLBACKS = 40,
@@ -141,6 +145,53 @@ uint64_t infp_python_thread_loop(struct infp_python_objects *o, uint64_t thread)
         type = infp_python_type_of(o, loop);
         /* Up to 3.11 an object holds it together with the number of the process. */
         return type && strcmp(type->name, "_RunningLoopHolder") == 0 ? member(o, loop, INFP_PYTHON_HEAD) : loop;
+}
+
+/* ---- what a loop runs ---- */
+
+int infp_python_loop_queue(struct infp_python_objects *o, uint64_t loop, struct infp_python_queue *ret)
+{
+        uint64_t socket;
+        int r = infp_python_attribute(o, loop, "_ready", &ret->address);
+
+        if (r == 0)
+                r = infp_python_attribute(o, loop, "_csock", &socket);
+        if (r < 0)
+                return r;
+        if (!infp_python_is(o, ret->address, "collections.deque") ||
+            !infp_python_is_instance(o, socket, 0, "_socket.socket"))
+                return -ENOENT;
+        return o->memory.read(o->memory.context, socket + SOCKET_FD, &ret->fd, sizeof(ret->fd)) < 0 ? -EFAULT : 0;
+}
+
+/* The state of a deque counts what was appended and what was taken; its size is how many more were appended. */
+int infp_python_queue_taken(const struct infp_python_objects *o, const struct infp_python_queue *queue, uint64_t *ret)
+{
+        uint64_t words[DEQUE_BOUND / 8 + 1];
+
+        if (o->memory.read(o->memory.context, queue->address, words, sizeof(words)) < 0)
+                return -EFAULT;
+        if (words[DEQUE_BOUND / 8] != UINT64_MAX) /* it has none */
+                return -EBADMSG;
+        *ret = words[DEQUE_STATE / 8] - words[DEQUE_SIZE / 8];
+        return 0;
+}
+
+static bool is_named(const struct infp_python_objects *o, const struct infp_python_frame *frame, const char *name)
+{
+        char text[INFP_PYTHON_TEXT];
+
+        return infp_python_text_read(o->layout, &o->memory, member(o, frame->code, o->layout->code_name), text) == 0 &&
+               strcmp(text, name) == 0;
+}
+
+/* From the outermost: a loop is run near the start of its thread. */
+uint32_t infp_python_callback(struct infp_python_objects *o, const struct infp_python_frame *frames, uint32_t n)
+{
+        while (n-- > 1)
+                if (is_named(o, &frames[n], "_run_once") && is_named(o, &frames[n - 1], "_run"))
+                        return n;
+        return 0;
 }
 
 /* ---- the chain of coroutines ---- */

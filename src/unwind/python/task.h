@@ -57,6 +57,19 @@ int infp_python_task_read(struct infp_python_objects *o, const struct infp_pytho
 /* The loop that a thread runs; 0: none, or not known. */
 uint64_t infp_python_thread_loop(struct infp_python_objects *o, uint64_t thread);
 
+/* The queue of callbacks that are ready, of a loop that has it as asyncio's own loops do. */
+struct infp_python_queue {
+        uint64_t address;
+        int32_t fd; /* of the socket by which the loop wakes itself: no other loop has that socket */
+};
+/* 0; -ENOENT: the loop keeps it elsewhere (uvloop). */
+int infp_python_loop_queue(struct infp_python_objects *o, uint64_t loop, struct infp_python_queue *ret);
+/* A number that is another one whenever a callback was taken from it; that of one that was added is the same. */
+int infp_python_queue_taken(const struct infp_python_objects *o, const struct infp_python_queue *queue, uint64_t *ret);
+/* Of the frames of a thread, the innermost first, how many are those of a callback that its loop took from that queue, with Handle._run
+ * that calls it. 0: none. */
+uint32_t infp_python_callback(struct infp_python_objects *o, const struct infp_python_frame *frames, uint32_t n);
+
 /* ---- who awaits whom: each fills up to max and returns how many ---- */
 
 /* Whether a future is one that asyncio.gather made; its members. */

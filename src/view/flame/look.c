@@ -35,8 +35,9 @@ void infp_flame_title(struct infp_str *out, const struct infp_flame *flame, cons
 {
         static const struct {
                 const char *mode, *title;
-        } titles[] = { { "cpu", "CPU" },         { "wall", "Wall-clock" }, { "async", "Asyncio" },
-                       { "off_cpu", "Off-CPU" }, { "off-cpu", "Off-CPU" }, { "heap", "Heap" } };
+        } titles[] = { { "cpu", "CPU" },           { "wall", "Wall-clock" }, { "async", "Asyncio" },
+                       { "off_cpu", "Off-CPU" },   { "off-cpu", "Off-CPU" }, { "heap", "Heap" },
+                       { "lag", "Event loop lag" } };
         const char *what = flame->mode;
 
         if (look->title) {

@@ -269,6 +269,9 @@ void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, c
                 put_taken(out, s);
                 put_lost(out, s);
         }
+        if (flame && !strcmp(flame->mode, "lag"))
+                infp_str_puts(out, "A callback that held its event loop for 100 ms or more counts from the first look "
+                                   "at it to the last, which is less than it took. ");
         if (flame && flame->samples)
                 put_ends(out, flame);
         if (s)

@@ -20,6 +20,8 @@ static const char *mode_words(const char *mode)
                 return "by time that threads waited";
         if (!strcmp(mode, "async"))
                 return "by time of all tasks of asyncio";
+        if (!strcmp(mode, "lag"))
+                return "by time that a callback held an event loop";
         return "of the imported profile";
 }
 

@@ -58,6 +58,8 @@ void infp_report_lines(struct infp_out *out, const struct infp_report *report);
 void infp_report_functions_title(struct infp_str *out, const char *what, const char *mode, enum infp_profile_part part);
 void infp_report_gil(struct infp_out *out, const struct infp_report *report);
 void infp_report_gil_short(struct infp_out *out, const struct infp_report *report);
+void infp_report_lag(struct infp_out *out, const struct infp_report *report);
+void infp_report_lag_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
@@ -77,6 +79,7 @@ void infp_report_json_program_spans(struct infp_json *json, const struct infp_re
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_gil(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_lag(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_functions(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_limits(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);
