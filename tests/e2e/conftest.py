@@ -176,3 +176,15 @@ def live(infprof, run_dir):
     yield run_dir.run()
     process.terminate()
     process.wait(timeout=60)
+
+
+@pytest.fixture
+def uvloop(monkeypatch):
+    """The name of a Python that has uvloop: the system's, with the packages of the tests themselves."""
+    from pythons import PYTHONS  # finding them takes a second
+
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(pytest.__file__).parents[1]))
+    words, environment = PYTHONS.get("system", (["false"], {}))
+    if subprocess.run([*words, "-c", "import uvloop"], env={**os.environ, **environment}, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("the system's Python has no uvloop")
+    return "system"

@@ -85,6 +85,13 @@ def test_tasks_are_those_of_asyncio(infprof, start, name, kind, options):
     assert sorted(task["tid"] for task in running) == sorted({task["tid"] for task in process.said})
 
 
+def test_tasks_of_uvloop(infprof, start, uvloop):
+    process = start(uvloop, 0, "uvloop")
+    tasks = tasks_of(infprof, process)
+    assert found(tasks) == wanted(process.said)
+    assert {task["loop"]["type"] for task in tasks} == {"Loop"}
+
+
 @pytest.mark.parametrize("name", PYTHONS)
 def test_who_awaits_a_task(infprof, start, name):
     """Both loops have tasks of the same names, which their addresses tell apart."""

@@ -147,11 +147,8 @@ def test_a_loop_that_is_busy(client):
     assert abs(burned - alone) < error, (burned, said)
 
 
-def test_uvloop(infprof, client):
-    words, environment = PYTHONS[ONE]
-    if subprocess.run([*words, "-c", "import uvloop"], env={**os.environ, **environment}, stderr=subprocess.DEVNULL).returncode:
-        pytest.skip("this Python has no uvloop")
-    done, said = client("uvloop", options=("--async", "--wall=100"))
+def test_uvloop(infprof, client, uvloop):
+    done, said = client("uvloop", name=uvloop, options=("--async", "--wall=100"))
     check(done, said)
     lag = reported_lag(infprof, done)
     assert lag["threads"] == [] and "as uvloop does" in lag["not_known"], lag
