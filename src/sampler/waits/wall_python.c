@@ -396,6 +396,21 @@ void infp_wall_python_blocked(struct infp_wall_python *python, int proc_fd, stru
         look_at_tasks(python, thread, place, true);
 }
 
+/* A thread that runs, or has lost its CPU, without the GIL: it has just given that away, and has not come to its sleep for it. */
+static bool wants_gil(struct infp_wall_python *python, const struct infp_python_memory *memory, uint32_t place)
+{
+        const struct infp_python_layout *layout = &python->process.layout;
+        const struct infp_python_thread *thread = &python->threads[place];
+        struct infp_python_frame frame, again;
+        enum infp_python_end end;
+
+        return infp_python_walk(layout, memory, thread->state, &frame, 1, &end) == 1 &&
+               infp_python_wants_gil(layout, memory, &frame) &&
+               infp_python_gil_holder(layout, memory, python->process.runtime, thread->interpreter) != thread->state &&
+               infp_python_walk(layout, memory, thread->state, &again, 1, &end) == 1 && is_same(&frame, &again, 1) &&
+               frame.instruction == again.instruction;
+}
+
 void infp_wall_python_running(struct infp_wall_python *python, int proc_fd, struct infp_wall_thread *thread,
                               bool wants_frames, struct infp_wall_python_found *ret)
 {
@@ -404,6 +419,8 @@ void infp_wall_python_running(struct infp_wall_python *python, int proc_fd, stru
 
         if (place == UINT32_MAX)
                 return;
+        if (ret->gil == INFP_GIL_NONE && wants_gil(python, &memory, place))
+                ret->gil = INFP_GIL_WAITED;
         if (wants_frames)
                 walk_running(python, &memory, thread->tid, place, ret);
         look_at_tasks(python, thread, place, false);

@@ -25,7 +25,7 @@ enum {
 
 /* A thread that runs, or was woken for the GIL and has no CPU yet. */
 struct woken {
-        int32_t tid;
+        int32_t tid; /* 0: that it waits is known by other means */
         uint32_t n_waiting;
 };
 
@@ -266,10 +266,11 @@ static void put_found(struct infp_wall_reader *reader, struct infp_wall_thread *
         if (!found->program || message->is_torn)
                 return;
         infp_wall_message_put_python(message, found);
-        if (found->gil == INFP_GIL_NONE && found->n_waiting) {
+        if (found->n_waiting) {
                 if (reader->n_woken < MAX_WOKEN)
-                        reader->woken[reader->n_woken] = (struct woken){ thread->tid, found->n_waiting };
-                else
+                        reader->woken[reader->n_woken] =
+                                (struct woken){ found->gil == INFP_GIL_NONE ? thread->tid : 0, found->n_waiting };
+                else if (found->gil == INFP_GIL_NONE)
                         message->gil = INFP_GIL_UNKNOWN;
                 reader->n_woken++;
         }
@@ -432,6 +433,8 @@ static void judge_woken(struct infp_wall_reader *reader, const struct infp_wall_
         for (uint32_t i = 0; i < reader->n_woken && i < MAX_WOKEN; i++) {
                 const struct woken *woken = &reader->woken[i];
 
+                if (!woken->tid)
+                        continue;
                 if (woken->n_waiting >= n_asleep + reader->n_woken)
                         tell_gil(reader, woken->tid, INFP_GIL_WAITED);
                 else if (woken->n_waiting > n_asleep)

@@ -234,7 +234,8 @@ static void describe(struct infp_wall_run *run, const struct infp_wall_moment *m
         char text[STATE_TEXT];
 
         infp_wall_state(moment, text, sizeof(text));
-        run->state = infp_wall_word(&run->rows->words, run->gil == INFP_GIL_WAITED ? waiting_for_gil : text);
+        if (!run->state)
+                run->state = infp_wall_word(&run->rows->words, text);
         if (!run->state)
                 run->state = "blocked";
         infp_wall_call_name(moment, text, sizeof(text));
@@ -282,6 +283,8 @@ static struct infp_wall_run *begin_run(struct infp_wall_rows *rows, const struct
         run->n_told = rows->n_rounds;
         run->told_weight_ns = rows->weight_ns;
         run->gil = message->gil;
+        if (run->gil == INFP_GIL_WAITED) /* also one that runs, towards its sleep for it */
+                run->state = infp_wall_word(&rows->words, waiting_for_gil);
         return run;
 }
 

@@ -285,6 +285,29 @@ bool infp_python_gil_read(const struct infp_python_layout *l, const struct infp_
         return is_locked != 1 || read_word(memory, ret->begin, &ret->holder) == 0;
 }
 
+enum { FIRST_WITH_CODES = 0x30b, MOST_CODES = 6, MOST_CODE_BYTES = 1 << 24 };
+/* JUMP_BACKWARD and RESUME of 3.11 to 3.15, with what they are specialised to; 0: no more. From the module `opcode` of each. */
+static const uint8_t giving_codes[][MOST_CODES] = {
+        { 140, 38, 151, 150 },           { 140, 151 }, { 77, 149, 207 }, { 75, 175, 176, 128, 196 },
+        { 74, 181, 182, 128, 200, 201 },
+};
+
+bool infp_python_wants_gil(const struct infp_python_layout *l, const struct infp_python_memory *memory,
+                           const struct infp_python_frame *frame)
+{
+        const unsigned version = (unsigned) l->version - FIRST_WITH_CODES;
+        uint8_t code;
+
+        if (!frame->code || version >= sizeof(giving_codes) / sizeof(*giving_codes) ||
+            frame->instruction - (frame->code + l->code_bytes) >= MOST_CODE_BYTES ||
+            memory->read(memory->context, frame->instruction, &code, sizeof(code)) < 0)
+                return false;
+        for (unsigned i = 0; i < MOST_CODES && giving_codes[version][i]; i++)
+                if (giving_codes[version][i] == code)
+                        return true;
+        return false;
+}
+
 uint64_t infp_python_gil_holder(const struct infp_python_layout *l, const struct infp_python_memory *memory,
                                 uint64_t runtime, uint64_t interpreter)
 {

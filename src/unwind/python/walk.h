@@ -64,5 +64,10 @@ struct infp_python_gil {
 bool infp_python_gil_read(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
                           uint64_t runtime, uint64_t interpreter, struct infp_python_gil *ret);
 /* The thread state that holds an interpreter's GIL now; 0: none does, there is no GIL, or memory cannot be read. */
+/* Whether a thread that does not hold the GIL, and whose innermost frame this is, wants it back: it stands where the loop gives it away on
+ * demand and calls nothing, at a jump backwards or at the begin of a function. False: it may be in C code, or the version is older than
+ * 3.11, whose loop gives it away after most instructions. */
+bool infp_python_wants_gil(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
+                           const struct infp_python_frame *frame);
 uint64_t infp_python_gil_holder(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
                                 uint64_t runtime, uint64_t interpreter);
