@@ -29,28 +29,34 @@ struct {
 } deep_wanted SECTION(".maps");
 
 struct deep_walk {
-        const struct infp_deep_wanted *wanted; /* NULL: pages from `at` to `end` */
         __u64 t_ns, address, at, end;
         int pid, tid;
+        __u64 is_wanted; /* pages that are wanted of the thread; else those from `at` to `end` */
 };
 
-static INLINE __u64 next_page(struct deep_walk *walk, __u32 i)
+static INLINE __u64 next_page(struct deep_walk *walk, const struct infp_deep_wanted *wanted, __u32 i)
 {
         __u64 page = walk->at;
 
-        if (walk->wanted) {
-                page = walk->wanted->pages[i & (INFP_DEEP_WANTED - 1)];
+        if (wanted) {
+                page = wanted->pages[i & (INFP_DEEP_WANTED - 1)];
                 return page > walk->at ? page : 0;
         }
         walk->at += INFP_DEEP_PAGE;
         return page < walk->end ? page : 0;
 }
 
-static long deep_step(__u32 i, struct deep_walk *walk)
+/* True: that was the last one. */
+ALONE int infp_deep_piece(struct deep_walk *walk, __u32 i)
 {
+        const struct infp_deep_wanted *wanted = 0;
         struct infp_deep_piece *piece;
 
-        if (!walk->wanted && walk->at >= walk->end)
+        if (!walk)
+                return 1;
+        if (walk->is_wanted)
+                wanted = map_lookup(&deep_wanted, &walk->tid);
+        if (walk->is_wanted ? !wanted : walk->at >= walk->end)
                 return 1;
         piece = ring_reserve(&deep_pieces, sizeof(*piece), 0);
         if (!piece)
@@ -60,7 +66,7 @@ static long deep_step(__u32 i, struct deep_walk *walk)
         piece->pid = walk->pid;
         piece->tid = walk->tid;
         for (int k = 0; k < INFP_DEEP_PAGES; k++) { /* a page that was never touched fails alone */
-                __u64 page = next_page(walk, i * INFP_DEEP_PAGES + (__u32) k);
+                __u64 page = next_page(walk, wanted, i * INFP_DEEP_PAGES + (__u32) k);
 
                 if (page && read_user(piece->bytes + k * INFP_DEEP_PAGE, INFP_DEEP_PAGE, (const void *) page))
                         page = 0;
@@ -70,11 +76,15 @@ static long deep_step(__u32 i, struct deep_walk *walk)
         return 0;
 }
 
+static long deep_step(__u32 i, struct deep_walk *walk)
+{
+        return infp_deep_piece(walk, i) != 0;
+}
+
 static INLINE void deep_read(struct deep_walk *walk, __u64 begin, __u64 end, __u32 n)
 {
         walk->at = begin & ~(__u64) (INFP_DEEP_PAGE - 1);
         walk->end = end;
-        walk->wanted = 0;
         loop(n, deep_step, walk, 0);
 }
 
@@ -90,15 +100,12 @@ static long deep_probe(__u32 i, struct deep_walk *walk)
         return 0;
 }
 
-/* The program's own, also while the kernel works for it. */
-static INLINE __u64 user_stack_pointer(struct bpf_perf_event_data *context)
+/* The program's own, while the kernel works for it. */
+static INLINE __u64 user_stack_pointer(void)
 {
-        const struct pt_regs *regs;
+        const struct pt_regs *regs = (const struct pt_regs *) task_pt_regs(get_current_task_btf());
         __u64 ret = 0;
 
-        if (context->regs.cs & 3)
-                return context->regs.rsp;
-        regs = (const struct pt_regs *) task_pt_regs(get_current_task_btf());
         return read_kernel(&ret, sizeof(ret), &regs->rsp) ? 0 : ret;
 }
 
@@ -135,26 +142,27 @@ static INLINE __u64 base_of_other(struct task_struct *task, __u64 start, __u64 s
         return read_pointer(fs_base) == fs_base ? fs_base : 0;
 }
 
-static INLINE void deep_take(struct bpf_perf_event_data *context, struct task_struct *task, int pid)
+/* sp: the program's stack pointer, 0 while the kernel works for it; address: as in a piece. */
+ALONE int infp_deep_take(int pid, __u64 sp, __u64 address)
 {
         const __u64 part = (__u64) INFP_DEEP_PIECES / 2 * sizeof(((struct infp_deep_piece *) 0)->bytes);
-        __u64 sp, base, start = 0, above;
-        const struct infp_deep_wanted *wanted;
+        struct task_struct *task = get_current_task();
         const struct infp_deep_state *state;
+        struct deep_walk walk = { .pid = pid, .address = address };
+        __u64 base, start = 0, above;
         struct mm_struct *mm = 0;
-        struct deep_walk walk;
         __u32 zero = 0;
+        _Bool is_wanted;
 
         state = map_lookup(&deep_state, &zero);
-        if (!state || !state->copied || context->sample_period == 1) /* switches are too many */
-                return;
+        if (!state || !state->copied)
+                return 0;
         READ(mm, task->mm);
-        sp = user_stack_pointer(context);
+        if (!sp)
+                sp = user_stack_pointer();
         if (!mm || !sp)
-                return;
+                return 0;
         READ(start, mm->start_stack);
-        walk.address = context->regs.rip;
-        walk.pid = pid;
         walk.tid = thread_number(task);
         walk.t_ns = ktime_get_ns();
         base = base_of_other(task, start, sp);
@@ -171,15 +179,16 @@ static INLINE void deep_take(struct bpf_perf_event_data *context, struct task_st
         }
         if (base > above && base - above <= 2 * part) {
                 deep_read(&walk, above, base, INFP_DEEP_PIECES + 1);
-                return;
+                return 0;
         }
-        wanted = map_lookup(&deep_wanted, &walk.tid);
-        if (wanted || base > above)
+        is_wanted = map_lookup(&deep_wanted, &walk.tid) != 0;
+        if (is_wanted || base > above)
                 deep_read(&walk, above, above + part, INFP_DEEP_PIECES / 2 + 1);
         if (base > above)
                 deep_read(&walk, base - part, base, INFP_DEEP_PIECES / 2 + 1);
-        walk.wanted = wanted;
+        walk.is_wanted = is_wanted;
         walk.at = sp;
-        if (wanted)
+        if (is_wanted)
                 loop(INFP_DEEP_WANTED / INFP_DEEP_PAGES, deep_step, &walk, 0);
+        return 0;
 }

@@ -10,8 +10,9 @@
 
 #define SECTION(name) __attribute__((section(name), used))
 #define INLINE inline __attribute__((always_inline))
-/* The kernel's verifier looks at such a function once, and not on each path that leads to it. It takes pointers that may be NULL. */
-#define ALONE __attribute__((noinline))
+/* The kernel's verifier looks at such a function once, and not on each path that leads to it. It takes pointers that may be NULL. Weak, so
+ * that the compiler does not believe that it knows what is returned: the verifier does not. */
+#define ALONE __attribute__((noinline, weak))
 char infp_license[] SECTION("license") = "Dual MIT/GPL";
 
 /* The kernel's functions, by their numbers. */
@@ -114,6 +115,10 @@ struct memo {
 
 struct work {
         struct infp_frames_record record;
+        /* Of the walk. */
+        __u64 frame, base;
+        __u64 before;     /* the frame before; 0: frames do not lie in one stack */
+        __u64 mark;       /* one of the frames before, which comes again where they go round */
         __u64 begin, end; /* addresses of what the window has */
         __u8 window[WINDOW + INFP_PYTHON_MAX_FRAME + 8];
         uint64_t words[16]; /* INFP_PYTHON_CHECK_WORDS of them are read */
@@ -140,8 +145,9 @@ const volatile __u32 infp_pid_namespace = 0;
 
 /* ---- who was interrupted ---- */
 
-static INLINE int number_of(struct pid *of)
+ALONE int infp_number_of(__u64 address)
 {
+        const struct pid *of = (const struct pid *) address;
         const __u32 wanted = infp_pid_namespace;
         __u32 level = 0;
 
@@ -174,7 +180,7 @@ static INLINE int process_number(struct task_struct *task)
         }
         READ(leader, task->group_leader);
         READ(pid, leader->thread_pid);
-        return number_of(pid);
+        return infp_number_of((__u64) pid);
 }
 
 static INLINE int thread_number(struct task_struct *task)
@@ -187,7 +193,7 @@ static INLINE int thread_number(struct task_struct *task)
                 return number;
         }
         READ(pid, task->thread_pid);
-        return number_of(pid);
+        return infp_number_of((__u64) pid);
 }
 
 static INLINE void count(_Bool is_full)
@@ -412,13 +418,10 @@ ALONE int infp_code_sum(const struct infp_frames_process *process, struct work *
 
 /* Where the frame is in the window, which is filled for it; -1: it could not be read. is_near: the one before lies above it, so that
  * others may lie below: they are read with it, as far as their page goes. */
-ALONE int infp_fill_window(const struct infp_frames_process *process, struct work *own, __u64 frame, int is_near)
+static INLINE int fill_window(const struct infp_frames_process *process, struct work *own, __u64 frame, _Bool is_near)
 {
-        __u32 size, more = 0;
+        __u32 size = process->layout.frame_size, more = 0;
 
-        if (!process || !own)
-                return -1;
-        size = process->layout.frame_size;
         if (size > INFP_PYTHON_MAX_FRAME || size < 8)
                 size = INFP_PYTHON_MAX_FRAME;
         if (frame >= own->begin && frame + size <= own->end)
@@ -437,14 +440,14 @@ ALONE int infp_fill_window(const struct infp_frames_process *process, struct wor
 }
 
 /* Record i, of the frame at this place of the window, as infp_python_walk has it. 0: it could not be read. */
-ALONE int infp_take_frame(const struct infp_frames_process *process, struct work *own, __u32 at, int is_base, __u32 i)
+static INLINE int take_frame(const struct infp_frames_process *process, struct work *own, __u32 at, _Bool is_base,
+                             __u32 i)
 {
-        const struct infp_python_layout *layout;
+        const struct infp_python_layout *layout = &process->layout;
         struct infp_frames_one *ret;
 
-        if (!process || !own || i >= INFP_FRAMES_MOST)
+        if (i >= INFP_FRAMES_MOST)
                 return 0;
-        layout = &process->layout;
         ret = &own->record.frames[i];
         ret->code = ret->instruction = 0;
         ret->check = 0;
@@ -469,53 +472,56 @@ ALONE int infp_take_frame(const struct infp_frames_process *process, struct work
         return 1;
 }
 
-/* From the innermost outwards. */
+/* One of the frames, from the innermost outwards: the next one is own->frame then. 0: that was the last one. */
+ALONE int infp_walk_frame(const struct infp_frames_process *process, struct work *own, __u32 i)
+{
+        const struct infp_python_layout *layout;
+        int at;
+
+        if (!process || !own)
+                return 0;
+        layout = &process->layout;
+        own->record.end = INFP_PYTHON_CYCLE;
+        if (own->frame == own->mark)
+                return 0;
+        if (!(i & (i + 1)))
+                own->mark = own->frame;
+        own->record.end = INFP_PYTHON_TORN;
+        at = fill_window(process, own, own->frame, own->before - own->frame < NEAR_BYTES);
+        if (at < 0 || !take_frame(process, own, (__u32) at, own->frame == own->base, i))
+                return 0;
+        own->record.n = i + 1;
+        own->record.end = INFP_PYTHON_TOO_DEEP;
+        if (layout->thread_data_chunk != INFP_PYTHON_ABSENT)
+                own->before = own->frame;
+        own->frame = word_at(own, (__u32) at, layout->frame_previous);
+        if (own->frame)
+                return 1;
+        own->record.end = INFP_PYTHON_WHOLE;
+        return 0;
+}
+
 struct walk {
         const struct infp_frames_process *process;
         struct work *own;
-        __u64 frame, base;
-        __u64 before; /* the frame before; 0: frames do not lie in one stack */
-        __u64 mark;   /* one of the frames before, which comes again where they go round */
 };
 
 static long walk_step(__u32 i, struct walk *walk)
 {
-        const struct infp_python_layout *layout = &walk->process->layout;
-        struct infp_frames_record *record = &walk->own->record;
-        int at;
-
-        record->end = INFP_PYTHON_CYCLE;
-        if (walk->frame == walk->mark)
-                return 1;
-        if (!(i & (i + 1)))
-                walk->mark = walk->frame;
-        record->end = INFP_PYTHON_TORN;
-        at = infp_fill_window(walk->process, walk->own, walk->frame, walk->before - walk->frame < NEAR_BYTES);
-        if (at < 0 || !infp_take_frame(walk->process, walk->own, (__u32) at, walk->frame == walk->base, i))
-                return 1;
-        record->n = i + 1;
-        record->end = INFP_PYTHON_TOO_DEEP;
-        if (layout->thread_data_chunk != INFP_PYTHON_ABSENT)
-                walk->before = walk->frame;
-        walk->frame = word_at(walk->own, (__u32) at, layout->frame_previous);
-        if (walk->frame)
-                return 0;
-        record->end = INFP_PYTHON_WHOLE;
-        return 1;
+        return !infp_walk_frame(walk->process, walk->own, i);
 }
 
-static INLINE void walk(const struct infp_frames_process *process, struct work *own, __u64 state, __u64 frame)
+static INLINE void walk(const struct infp_frames_process *process, struct work *own, __u64 state)
 {
         struct walk walk;
 
         walk.process = process;
         walk.own = own;
-        walk.frame = frame;
-        walk.mark = walk.base = walk.before = 0;
+        own->mark = own->base = own->before = 0;
         own->begin = own->end = own->code = 0;
         own->sample++;
         if (process->layout.thread_base != INFP_PYTHON_ABSENT)
-                walk.base = read_pointer(state + process->layout.thread_base);
+                own->base = read_pointer(state + process->layout.thread_base);
         own->record.n = 0;
         loop(INFP_FRAMES_MOST, walk_step, &walk, 0);
 }
@@ -533,25 +539,30 @@ static INLINE void put(struct work *own)
                 count(0);
 }
 
-static INLINE void take(const struct infp_frames_process *process, struct task_struct *task, int pid, struct work *own,
-                        __u64 address)
+/* The frames of the thread that runs here. address: as in the record. */
+ALONE int infp_take(const struct infp_frames_process *process, struct work *own, int pid, __u64 address)
 {
-        const __u64 now_ns = ktime_get_ns(), state = state_of(process, task, pid, now_ns);
-        __u64 frame;
+        struct task_struct *task = get_current_task();
+        const __u64 now_ns = ktime_get_ns();
+        __u64 state;
 
+        if (!process || !own)
+                return 0;
+        state = state_of(process, task, pid, now_ns);
         if (!state)
-                return;
-        frame = read_pointer(state + process->layout.thread_frame);
-        if (frame && process->layout.cframe_frame != INFP_PYTHON_ABSENT)
-                frame = read_pointer(frame + process->layout.cframe_frame);
-        if (!frame)
-                return;
+                return 0;
+        own->frame = read_pointer(state + process->layout.thread_frame);
+        if (own->frame && process->layout.cframe_frame != INFP_PYTHON_ABSENT)
+                own->frame = read_pointer(own->frame + process->layout.cframe_frame);
+        if (!own->frame)
+                return 0;
         own->record.t_ns = now_ns;
         own->record.address = address;
         own->record.pid = pid;
         own->record.tid = thread_number(task);
-        walk(process, own, state, frame);
+        walk(process, own, state);
         put(own);
+        return 0;
 }
 
 #include "sampler/python/deep.bpf.h"
@@ -568,8 +579,9 @@ int infp_frames(struct bpf_perf_event_data *context)
         if (own && !process)
                 process = process_of_fork(task, pid, own);
         if (own && process)
-                take(process, task, pid, own, context->regs.rip);
-        deep_take(context, task, pid);
+                infp_take(process, own, pid, context->regs.rip);
+        if (context->sample_period != 1) /* switches are too many */
+                infp_deep_take(pid, context->regs.cs & 3 ? context->regs.rsp : 0, context->regs.rip);
         return 1; /* perf's own sample goes on */
 }
 

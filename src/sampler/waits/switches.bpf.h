@@ -126,7 +126,7 @@ static INLINE int switched_in(void *context)
         process = map_lookup(&processes, &pid);
         own = map_lookup(&work, &second); /* a sample of the clock may come between */
         if (own && process)
-                take(process, get_current_task(), pid, own, message.place);
+                infp_take(process, own, pid, message.place);
         if (perf_output(context, &switch_events, BPF_F_CURRENT_CPU, &message, sizeof(message)))
                 add(&thread->no_room, message.is_preempted, message.in_ns - message.out_ns);
         return 0;
