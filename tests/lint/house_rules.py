@@ -37,6 +37,7 @@ ONE_PLACE = [
         "base/guarded_map.c": "it is that place",
         "ring/writer_file.c": "in other programs, where no handler of ours may be: a file of their own",
         "sampler/perf/front.c": "the kernel's memory, which nobody shortens",
+        "sampler/python/btf.c": "the same",
         "sampler/python/deep.c": "the same"}),
     (r"\bqsort(_r)?\(", "infp_sort, infp_sort_r (base/sort.h): the list of qsort(3) must not be NULL, not even an empty one",
      {"base/sort.h": "it is that place"}),

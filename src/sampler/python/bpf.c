@@ -11,8 +11,10 @@
 #include <sys/stat.h>
 
 #include "base/debug.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "base/rights.h"
+#include "sampler/python/btf.h"
 #include "sampler/python/deep_piece.h"
 
 /* ---- libbpf, of which so much is used: stable since its version 1.0 ---- */
@@ -22,29 +24,37 @@ struct bpf_map;
 struct bpf_program;
 struct bpf_link;
 struct ring_buffer;
+struct bpf_object_open_opts { /* the first of its members */
+        size_t size;
+        const char *name;
+        bool is_relaxed;
+        const char *pin_path;
+        uint32_t unused;
+        const char *kconfig, *btf_path;
+};
 typedef int print_fn(int level, const char *format, va_list ap);
 typedef int sample_fn(void *context, void *data, size_t size);
 
-#define FUNCTIONS(X)                                                                                          \
-        X(print_fn *, libbpf_set_print, (print_fn *) )                                                        \
-        X(struct bpf_object *, bpf_object__open_mem, (const void *, size_t, const void *) )                   \
-        X(int, bpf_object__load, (struct bpf_object *) )                                                      \
-        X(void, bpf_object__close, (struct bpf_object *) )                                                    \
-        X(struct bpf_map *, bpf_object__find_map_by_name, (const struct bpf_object *, const char *) )         \
-        X(struct bpf_program *, bpf_object__find_program_by_name, (const struct bpf_object *, const char *) ) \
-        X(int, bpf_map__fd, (const struct bpf_map *) )                                                        \
-        X(int, bpf_map__set_max_entries, (struct bpf_map *, uint32_t))                                        \
-        X(int, bpf_map__set_initial_value, (struct bpf_map *, const void *, size_t))                          \
-        X(int, bpf_program__fd, (const struct bpf_program *) )                                                \
-        X(int, bpf_map_update_elem, (int, const void *, const void *, uint64_t))                              \
-        X(int, bpf_map_lookup_elem, (int, const void *, void *) )                                             \
-        X(int, bpf_map_delete_elem, (int, const void *) )                                                     \
-        X(int, bpf_map_get_next_key, (int, const void *, void *) )                                            \
-        X(int, bpf_program__set_autoload, (struct bpf_program *, bool) )                                      \
-        X(struct bpf_link *, bpf_program__attach, (const struct bpf_program *) )                              \
-        X(int, bpf_link__destroy, (struct bpf_link *) )                                                       \
-        X(struct ring_buffer *, ring_buffer__new, (int, sample_fn *, void *, const void *) )                  \
-        X(int, ring_buffer__consume, (struct ring_buffer *) )                                                 \
+#define FUNCTIONS(X)                                                                                               \
+        X(print_fn *, libbpf_set_print, (print_fn *) )                                                             \
+        X(struct bpf_object *, bpf_object__open_mem, (const void *, size_t, const struct bpf_object_open_opts *) ) \
+        X(int, bpf_object__load, (struct bpf_object *) )                                                           \
+        X(void, bpf_object__close, (struct bpf_object *) )                                                         \
+        X(struct bpf_map *, bpf_object__find_map_by_name, (const struct bpf_object *, const char *) )              \
+        X(struct bpf_program *, bpf_object__find_program_by_name, (const struct bpf_object *, const char *) )      \
+        X(int, bpf_map__fd, (const struct bpf_map *) )                                                             \
+        X(int, bpf_map__set_max_entries, (struct bpf_map *, uint32_t))                                             \
+        X(int, bpf_map__set_initial_value, (struct bpf_map *, const void *, size_t))                               \
+        X(int, bpf_program__fd, (const struct bpf_program *) )                                                     \
+        X(int, bpf_map_update_elem, (int, const void *, const void *, uint64_t))                                   \
+        X(int, bpf_map_lookup_elem, (int, const void *, void *) )                                                  \
+        X(int, bpf_map_delete_elem, (int, const void *) )                                                          \
+        X(int, bpf_map_get_next_key, (int, const void *, void *) )                                                 \
+        X(int, bpf_program__set_autoload, (struct bpf_program *, bool) )                                           \
+        X(struct bpf_link *, bpf_program__attach, (const struct bpf_program *) )                                   \
+        X(int, bpf_link__destroy, (struct bpf_link *) )                                                            \
+        X(struct ring_buffer *, ring_buffer__new, (int, sample_fn *, void *, const void *) )                       \
+        X(int, ring_buffer__consume, (struct ring_buffer *) )                                                      \
         X(void, ring_buffer__free, (struct ring_buffer *) )
 
 static struct {
@@ -153,6 +163,28 @@ static int set_up(const struct infp_bpf *bpf, uint32_t ring_bytes, uint32_t deep
         return 0;
 }
 
+/* What of the kernel's structures frames.bpf.c has, and the part of it that others have within. -1: libbpf is to read all types. */
+static int open_types(void)
+{
+        static const char *const names[] = { "ns_common",    "pid_namespace", "upid",      "pid",
+                                             "sched_entity", "thread_struct", "mm_struct", "task_struct" };
+        const int fd = infp_btf_open(names, INFP_COUNT(names));
+
+        if (fd < 0)
+                infp_debug("bpf: all of the kernel's types are read: %s", strerror(-fd));
+        return fd < 0 ? -1 : fd;
+}
+
+/* types: a descriptor, as of open_types. */
+static struct bpf_object *open_program(int types)
+{
+        char path[64];
+        const struct bpf_object_open_opts options = { .size = sizeof(options), .btf_path = types < 0 ? NULL : path };
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", types);
+        return lib.bpf_object__open_mem(infp_frames_object, infp_frames_object_size, &options);
+}
+
 /* The programs of the filter of switches, which needs more of the kernel than the rest does. */
 static const char filter_out[] = "infp_switched_out", filter_tracepoint[] = "infp_switched_in",
                   filter_function[] = "infp_switched_in_perf";
@@ -235,14 +267,14 @@ static int find_parts(struct infp_bpf *bpf, struct infp_err *err)
         return 0;
 }
 
-static int open_object(struct infp_bpf *bpf, uint32_t ring_bytes, uint32_t deep_bytes, const char *filter,
+static int open_object(struct infp_bpf *bpf, uint32_t ring_bytes, uint32_t deep_bytes, int types, const char *filter,
                        uint64_t least_wait_ns, const char **ret_fix, struct infp_err *err)
 {
         int r;
 
         refusal[0] = 0;
         bpf->switch_program = -1;
-        bpf->object = lib.bpf_object__open_mem(infp_frames_object, infp_frames_object_size, NULL);
+        bpf->object = open_program(types);
         if (!bpf->object)
                 return infp_fail_errno(err, -errno, "libbpf cannot read the program that reads Python frames");
         INFP_TRY(set_up(bpf, ring_bytes, deep_bytes, err));
@@ -270,6 +302,7 @@ int infp_bpf_open(uint32_t ring_bytes, uint32_t deep_bytes, uint64_t least_wait_
                   const char **ret_fix, struct infp_err *err)
 {
         static const char *const ways[] = { filter_tracepoint, filter_function, NULL };
+        infp_autoclose int types = -1;
         struct infp_bpf *bpf;
         int r;
 
@@ -286,10 +319,11 @@ int infp_bpf_open(uint32_t ring_bytes, uint32_t deep_bytes, uint64_t least_wait_
         bpf = calloc(1, sizeof(*bpf));
         if (!bpf)
                 return infp_fail(err, -ENOMEM, "no memory for Python frames");
+        types = open_types();
         for (const char *const *filter = least_wait_ns ? ways : ways + INFP_COUNT(ways) - 1;; filter++) {
                 struct infp_err why = { "" };
 
-                r = open_object(bpf, ring_bytes, deep_bytes, *filter, least_wait_ns, ret_fix, &why);
+                r = open_object(bpf, ring_bytes, deep_bytes, types, *filter, least_wait_ns, ret_fix, &why);
                 if (r >= 0)
                         break;
                 if (!*filter) {
