@@ -31,7 +31,7 @@ struct infp_sampler {
         struct infp_sampler_options options;
         struct infp_mode_context context;
         struct infp_perf *perf;            /* NULL: not allowed, or nobody wants it */
-        struct infp_pythons *pythons;      /* NULL: Python frames are not read */
+        struct infp_pythons *pythons;      /* also where only waits are timed in the kernel; NULL: neither */
         bool is_python_loading, is_prompt; /* is_prompt: records are taken as soon as they are there */
         struct infp_python_names names;
         struct infp_inside *inside; /* NULL: no sampler was preloaded */
@@ -83,9 +83,9 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
 {
         struct infp_perf_counts perf = { 0 };
         struct infp_stacks_counts stacks;
-        const struct infp_sampler_rows rows = {
-                sampler->emit, sampler->pythons, sampler->inside, &stacks, &perf, now_ns
-        };
+        const struct infp_sampler_rows rows = { sampler->emit,   sampler->context.pythons,
+                                                sampler->inside, &stacks,
+                                                &perf,           now_ns };
 
         infp_stacks_counts(sampler->stacks, &stacks);
         if (sampler->perf) {
@@ -111,8 +111,7 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
 static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long */
 /* What another CPU has stamped this long ago is in its ring; so it is after the second time but for a virtual CPU that was stopped. */
 static const uint64_t settle_ns = INFP_NS_PER_MS, settle_soon_ns = 100 * 1000, row_ns = INFP_NS_PER_S;
-static const uint64_t end_ns = 2 * INFP_NS_PER_S;   /* for tables that are still being built at the end */
-static const uint64_t names_ns = 2 * INFP_NS_PER_S; /* for names that have to be found by then */
+static const uint64_t end_ns = 2 * INFP_NS_PER_S, names_ns = 2 * INFP_NS_PER_S; /* for tables, and names, at the end */
 static const uint64_t turn_patience_ns = 50 * INFP_NS_PER_MS, end_patience_ns = INFP_NS_PER_S;
 enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
 
@@ -283,35 +282,37 @@ static void add_python_mode(struct infp_sampler *sampler)
 }
 
 /* Frames of threads that wait need no more than the right to read their memory; those of threads that run are best read by the program
- * in the kernel. Where processes sample themselves they are not read twice. */
+ * in the kernel. Where processes sample themselves they are not read twice. Its filter of switches comes with frames or without. */
 static void begin_python(struct infp_sampler *sampler)
 {
         const struct infp_sampler_options *own = &sampler->options;
+        const bool is_on = own->python != INFP_PYTHON_OFF;
+        const bool is_read = is_on && sampler->perf && !sampler->inside && own->python != INFP_PYTHON_INSIDE &&
+                             (!own->is_blocking || own->off_cpu || own->wall_hz > 0);
         struct infp_pythons_options options = {
                 .has_records = sampler->perf != NULL,
-                .has_program = sampler->perf && !sampler->inside && own->python != INFP_PYTHON_INSIDE &&
-                               (!own->is_blocking || own->off_cpu || own->wall_hz > 0),
+                .has_program = is_read || (sampler->perf && own->off_cpu),
+                .is_filter = !is_read,
                 .least_wait_ns = own->off_cpu ? own->least_wait_ns : 0,
                 .known = python_known,
                 .root_fd = own->env->root_fd,
                 .wake_fd = sampler->context.wake_fd,
                 .names = &sampler->names,
                 .perf = sampler->perf,
-                .deep_hz = sampler->perf && own->deep == INFP_DEEP_AUTO ? own->cpu_hz : 0,
+                .deep_hz = is_read && own->deep == INFP_DEEP_AUTO ? own->cpu_hz : 0,
                 .problem = python_problem,
                 .context = sampler,
         };
 
         if (sampler->inside)
                 source(sampler, "python", INFP_OK, NULL, NULL);
-        if (own->python == INFP_PYTHON_OFF || !(options.has_program || own->wall_hz > 0 || own->off_cpu ||
-                                                own->is_blocking || wants_python_mode(sampler)))
+        if (!options.has_program && !(is_on && (own->wall_hz > 0 || own->is_blocking || wants_python_mode(sampler))))
                 return;
         if (infp_pythons_new(&options, &sampler->pythons, NULL) < 0)
                 return;
-        if (sampler->perf)
+        if (is_on && sampler->perf)
                 sampler->stacks_handler = infp_pythons_handler(sampler->pythons, &sampler->stacks_handler);
-        sampler->context.pythons = sampler->pythons;
+        sampler->context.pythons = is_on ? sampler->pythons : NULL;
         sampler->is_python_loading = options.has_program;
 }
 
@@ -329,8 +330,10 @@ static void take_python(struct infp_sampler *sampler, bool is_waiting)
         if (r == -EAGAIN)
                 return;
         sampler->is_python_loading = false;
+        sampler->context.filter = infp_pythons_filter(sampler->pythons, sampler->perf);
+        if (r == -ECANCELED)
+                return;
         if (r >= 0) {
-                sampler->context.filter = infp_pythons_filter(sampler->pythons, sampler->perf);
                 infp_perf_set_program(sampler->perf, r);
                 infp_stacks_complete(sampler->stacks, sampler->options.deep == INFP_DEEP_AFTER, infp_pythons_want,
                                      sampler->pythons);
@@ -398,8 +401,7 @@ static void drain(struct infp_sampler *sampler, uint64_t own_settle_ns)
 {
         if (!sampler->perf)
                 return;
-        if (sampler->pythons)
-                infp_pythons_drain(sampler->pythons);
+        infp_pythons_drain(sampler->pythons);
         infp_perf_drain(sampler->perf, &sampler->handler, own_settle_ns);
         if (infp_perf_lost(sampler->perf) == sampler->n_lost)
                 return;
@@ -415,8 +417,7 @@ static void turn(struct infp_sampler *sampler)
         sampler->way.is_woken = false;
         drain(sampler, sampler->is_prompt ? settle_soon_ns : settle_ns);
         now = infp_clock_ns(CLOCK_MONOTONIC);
-        if (sampler->pythons)
-                infp_pythons_turn(sampler->pythons, now);
+        infp_pythons_turn(sampler->pythons, now);
         infp_stacks_turn(sampler->stacks, now);
         if (sampler->inside)
                 sampler->inside_due_ns = infp_inside_turn(sampler->inside, now);
@@ -436,7 +437,7 @@ static void turn(struct infp_sampler *sampler)
 static void wait_for_news(struct infp_sampler *sampler)
 {
         const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
-        const uint64_t python_ns = sampler->pythons ? infp_pythons_due(sampler->pythons, now) : UINT64_MAX;
+        const uint64_t python_ns = infp_pythons_due(sampler->context.pythons, now);
         const uint64_t cut_ns = infp_stacks_due(sampler->stacks, now);
         uint64_t due = sampler->perf ? now + drain_ns : UINT64_MAX, count;
         struct timespec timeout;

@@ -135,6 +135,18 @@ def test_limit(record, waiter, way, stolen):
         assert (napped > 0.9 * nap.waited) if is_long else (short > 0.9 * nap.waited), (limit, napped, short, nap)
 
 
+@pytest.mark.parametrize("way", ["off", "inside"])
+def test_without_the_program_of_python(record, infprof, run_dir, waiter, way, stolen):
+    """Waits are timed in the kernel also where it reads no Python frames."""
+    first = run([str(word) for word in [infprof, "record", "-o", run_dir, "--off-cpu", "--no-finish", "--", "true"]])
+    assert first.returncode == 0, first.stderr
+    skip_other(run_dir.run(), "BPF")
+    done = record("--cpu", "--off-cpu", f"--python={way}", "--no-finish", command=[waiter, 1, *KINDS])
+    assert done.returncode == 0, done.stderr
+    assert last(done.run)["method"] == METHODS["BPF"]
+    check_totals(waits.rows(done.run, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout), stolen())
+
+
 @needs_root
 def test_pid_namespace(infprof, run_dir, waiter, stolen):
     """The kernel counts threads by other numbers than we do: each has its own times all the same, and after its end too."""

@@ -67,7 +67,7 @@ struct process {
 
 struct infp_pythons {
         struct infp_pythons_options options;
-        struct infp_bpf *bpf; /* NULL: not loaded */
+        struct infp_bpf *bpf; /* NULL: not loaded, or reads no frames */
         struct {
                 pthread_t thread;
                 bool has_thread;
@@ -317,7 +317,7 @@ static void put(void *context, const struct infp_frames_record *record)
 
 void infp_pythons_drain(struct infp_pythons *pythons)
 {
-        if (pythons->bpf)
+        if (pythons && pythons->bpf)
                 infp_bpf_drain(pythons->bpf, put, pythons);
 }
 
@@ -611,6 +611,8 @@ int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const ch
         if (!is_waiting && !atomic_load(&pythons->load.is_done))
                 return -EAGAIN;
         join_loader(pythons);
+        if (pythons->options.is_filter)
+                return -ECANCELED;
         if (pythons->load.r < 0) {
                 *ret_fix = pythons->load.fix;
                 return infp_fail(err, pythons->load.r, "%s", pythons->load.err.text);
@@ -628,18 +630,21 @@ static int put_event(void *bpf, int cpu, int fd)
 
 struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons, struct infp_perf *perf)
 {
-        const int program = pythons->bpf ? infp_bpf_switch_program(pythons->bpf) : -1;
-        const int r = program < 0 ? program : infp_perf_filter_switches(perf, program, put_event, pythons->bpf);
+        struct infp_bpf *bpf = pythons->load.bpf;
+        const int program = bpf ? infp_bpf_switch_program(bpf) : -1;
+        const int r = program < 0 ? program : infp_perf_filter_switches(perf, program, put_event, bpf);
 
         if (program >= 0 && r < 0)
                 infp_debug("python: waits are not timed in the kernel: %s", strerror(-r));
-        return r < 0 ? NULL : pythons->bpf;
+        return r < 0 ? NULL : bpf;
 }
 
 static const uint64_t soon_ns = 4 * INFP_NS_PER_MS, deep_ns = 25 * INFP_NS_PER_MS;
 
 uint64_t infp_pythons_due(const struct infp_pythons *pythons, uint64_t now_ns)
 {
+        if (!pythons)
+                return UINT64_MAX;
         if (now_ns < pythons->new_ns + NEW_S * INFP_NS_PER_S)
                 return now_ns + soon_ns;
         return pythons->deep_ns && now_ns < pythons->deep_ns + NEW_S * INFP_NS_PER_S ? now_ns + deep_ns : UINT64_MAX;
@@ -658,6 +663,8 @@ void infp_pythons_turn(struct infp_pythons *pythons, uint64_t now_ns)
 {
         struct infp_python_found *found;
 
+        if (!pythons)
+                return;
         while ((found = infp_python_finder_take(pythons->finder))) {
                 take_found(pythons, found);
                 free(found);
@@ -675,6 +682,7 @@ struct infp_pythons_counts infp_pythons_counts(struct infp_pythons *pythons)
                 .unread = infp_python_codes_unread(pythons->codes),
                 .unknown = pythons->n_unknown,
                 .processes = pythons->n_known,
-                .own_cpu_ns = infp_python_finder_cpu_ns(pythons->finder) + (pythons->bpf ? pythons->load.cpu_ns : 0),
+                .own_cpu_ns = infp_python_finder_cpu_ns(pythons->finder) +
+                              (atomic_load(&pythons->load.is_done) ? pythons->load.cpu_ns : 0),
         };
 }

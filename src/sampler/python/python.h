@@ -22,7 +22,8 @@ struct infp_pythons_options {
         int root_fd, wake_fd;            /* wake_fd: an eventfd that has infp_pythons_turn called soon */
         const struct infp_perf *perf;    /* so many records as its buffers hold samples have room, too */
         bool has_records;                /* perf reports what processes map, and when they run another program */
-        bool has_program;                /* the kernel's program is to be loaded; else the front reads frames alone */
+        bool has_program;                /* the kernel's programs are to be loaded; else the front reads frames alone */
+        bool is_filter;                  /* and they time waits alone */
         uint64_t least_wait_ns;          /* waits are timed in the kernel, where that is possible; 0: they are not */
         double deep_hz;                  /* the rate of samples whose stacks are read beyond perf's copy; 0: none are */
         /* A Python that is not known (-ENOTSUP) or may not be read: once a text. */
@@ -34,7 +35,7 @@ struct infp_pythons_options {
 
 struct infp_pythons;
 
-/* Begins to load the program, in a thread of its own: that takes some 50 ms. 0 or -ENOMEM, or of starting the thread. */
+/* Begins to load the program, in a thread of its own: that takes some 10 ms. 0 or -ENOMEM, or of starting the thread. */
 int infp_pythons_new(const struct infp_pythons_options *options, struct infp_pythons **ret, struct infp_err *err);
 struct infp_pythons *infp_pythons_free(struct infp_pythons *pythons); /* NULL is fine; returns NULL */
 
@@ -57,8 +58,8 @@ void infp_pythons_tell(struct infp_pythons *pythons);
 
 /* Whether frames are read in the interrupts of samples. */
 bool infp_pythons_have_program(const struct infp_pythons *pythons);
-/* The descriptor of the program, which perf's events are to run from now on; -EAGAIN: it is being loaded still, unless is_waiting; or why
- * it cannot be, as infp_bpf_open says it: there will be no Python frames. */
+/* The descriptor of the program, which perf's events are to run from now on; -EAGAIN: it is being loaded still, unless is_waiting;
+ * -ECANCELED: it only times waits; or why it cannot be, as infp_bpf_open says it: there will be no Python frames. */
 int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const char **ret_fix, struct infp_err *err);
 
 /* Once there is a program, and before perf has events of the target: who times waits in the kernel from now on; NULL: nobody does, and
@@ -70,15 +71,15 @@ struct infp_perf_handler infp_pythons_handler(struct infp_pythons *pythons, cons
 /* The sample, or a copy in *ret that has its Python frames and the rest of its stack: until the next call. */
 const struct infp_perf_sample *infp_pythons_sample(struct infp_pythons *pythons, const struct infp_perf_sample *sample,
                                                    struct infp_perf_sample *ret);
-/* Before each reading of perf's buffers: takes what the kernel has read. */
+/* Before each reading of perf's buffers: takes what the kernel has read. NULL is fine. */
 void infp_pythons_drain(struct infp_pythons *pythons);
-/* When perf's buffers are to be read next, at the latest; UINT64_MAX: when they are filled. Soon where a program has just begun, what it
- * does before its Python is known having no Python frames; where code was gone before its name was read; and where the rest of deep stacks
- * comes, which has no room for long. */
+/* When perf's buffers are to be read next, at the latest; UINT64_MAX: when they are filled (NULL is fine). Soon where a program has just
+ * begun, what it does before its Python is known having no Python frames; where code was gone before its name was read; and where the rest
+ * of deep stacks comes, which has no room for long. */
 uint64_t infp_pythons_due(const struct infp_pythons *pythons, uint64_t now_ns);
 /* A sample's stack lacked what lies there: it is read with the next ones of its thread. */
 void infp_pythons_want(void *pythons, int32_t tid, uint64_t address);
-/* After it: takes what was found out about processes. */
+/* After it: takes what was found out about processes. NULL is fine. */
 void infp_pythons_turn(struct infp_pythons *pythons, uint64_t now_ns);
 
 /* Sums since the start. */
