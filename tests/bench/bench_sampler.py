@@ -14,6 +14,7 @@
   bench_sampler.py peers       perf, py-spy, Austin and Scalene beside us, in one run, on ../shared/truth's programs
   bench_sampler.py unwind      stacks equal to elfutils': torch, the demo's llama-server
   bench_sampler.py go          a Go program against its own pprof
+  bench_sampler.py debug       the tests of Python's frames with debug builds of it, where set-up of bench has brought some
   bench_sampler.py harm        10,000 times attached and killed; and a busy Python 10,000 times read and stopped, beside a witness
   [--infprof PATH] [--quick] [--json FILE]
 
@@ -611,17 +612,28 @@ def go_shares(raw):
     return {name: count / total for name, count in counts.items()}
 
 
+def tests(work, words, **environment):
+    """End-to-end tests of ours."""
+    words = [TOP / ".deps" / "venv" / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    return subprocess.run([str(word) for word in words], env={**os.environ, "INFPROF": work.infprof, **environment}).returncode
+
+
 def harm(work, options):
     rounds = "10000" if not options.quick else "200"
-    environment = {**os.environ, "INFPROF": work.infprof, "INFPROF_ATTACH_ROUNDS": rounds}
-    words = [TOP / ".deps" / "venv" / "bin" / "python", "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--timeout=3600",
-             TOP / "tests" / "e2e" / "test_cpu_harm.py", TOP / "tests" / "e2e" / "test_python_attached.py", "-k", "coming_and_going or cycles"]
-    if subprocess.run([str(word) for word in words], env=environment).returncode:
+    folder = TOP / "tests" / "e2e"
+    if tests(work, ["-s", "--timeout=3600", folder / "test_cpu_harm.py", folder / "test_python_attached.py", "-k", "coming_and_going or cycles"],
+             INFPROF_ATTACH_ROUNDS=rounds):
         work.broken.append(f"attached {rounds} times: the target was not left alone")
 
 
+def debug(work, options):
+    if tests(work, [TOP / "tests" / "e2e", "-k", "python3.14d or system-debug" if not options.quick else "test_backtrace_python and system-debug"],
+             INFPROF_DEBUG_PYTHONS="1") not in (0, 5):
+        work.broken.append("frames of a debug build of Python are not those of the others")
+
+
 VERBS = {"cost": cost, "own": own, "inside": inside, "torch": torch, "python": python, "waits": waits, "deep": deep, "peers": peers, "unwind": unwind, "go": go,
-         "harm": harm}
+         "debug": debug, "harm": harm}
 
 
 def main():

@@ -21,7 +21,7 @@ SAMPLER = (("cost", "what it costs a program (CPU time, interleaved pairs)"), ("
            ("python", "Python frames"), ("inside", "the sampler inside Python"), ("waits", "switches and tasks"),
            ("deep", "stacks beyond the kernel's copy"), ("torch", "PyTorch"), ("peers", "beside other profilers (one JSON line each)"),
            ("unwind", "stacks against elfutils"),
-           ("go", "a Go program against its own profile"), ("harm", "attached and killed, again and again"))
+           ("go", "a Go program against its own profile"), ("debug", "debug builds of Python"), ("harm", "attached and killed, again and again"))
 UNWIND_FACTOR = 2  # the same of a frame
 
 

@@ -8,6 +8,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 # A folder for each, with what `dpkg-deb -x` gives of python3.X-minimal, its libraries and libc6.
 UNPACKED = pathlib.Path(os.environ.get("INFPROF_PYTHONS", TOP / ".deps" / "pythons"))
 
+WITH_DEBUG = "INFPROF_DEBUG_PYTHONS" in os.environ  # the debug builds instead, which `bench_sampler.py debug` tests
+
 
 def unpacked(folder, name):
     loader = next((folder / directory / "ld-linux-x86-64.so.2" for directory in ("usr/lib64", "lib64")
@@ -27,7 +29,7 @@ def find_pythons():
     for path in sorted(pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3")):
         if int(path.parts[-3].split(".")[1]) >= 8:
             found[path.parts[-3]] = ([str(path)], {})
-    for name, path in (("system", pathlib.Path("/usr/bin/python3")), ("debug", debug_build("/usr/bin/python3"))):
+    for name, path in (("system", pathlib.Path("/usr/bin/python3")), ("system-debug", debug_build("/usr/bin/python3"))):
         if os.access(path, os.X_OK):
             found[name] = ([str(path)], {})
     for path in sorted(UNPACKED.glob("*/usr/bin/python3.*")):
@@ -35,7 +37,8 @@ def find_pythons():
         words = unpacked(folder, path.name) if re.fullmatch(r"python3\.\d+t?d?", path.name) else None
         if words:
             found[f"{folder.name}-{path.name}"] = (words, {"PYTHONHOME": str(folder / "usr")})
-    return {name: python for name, python in found.items() if starts(*python)}
+    is_debug = {name: words[-1].endswith("d") for name, (words, _) in found.items()}
+    return {name: python for name, python in found.items() if is_debug[name] == WITH_DEBUG and starts(*python)}
 
 
 def starts(words, environment):

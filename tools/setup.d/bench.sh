@@ -47,6 +47,6 @@ setup_bench() {
                 monitors_are_ready install_monitors || die "pidstat and node_exporter could not be fetched (apt-get update, as root, may help)."
         install_item "psrecord, py-spy, Austin, Scalene" "measured beside infprof" psrecord_is_ready install_psrecord ||
                 die "psrecord, py-spy, Austin and Scalene could not be installed."
-        install_item "a debug build of Python 3.14, of Debian sid" "its frames are read in tests" debug_is_ready install_debug ||
-                say "    not there: tests do without it"
+        install_item "a debug build of Python 3.14, of Debian sid" "its frames are read in bench" debug_is_ready install_debug ||
+                say "    not there: bench does without it"
 }
