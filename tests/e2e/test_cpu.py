@@ -396,13 +396,14 @@ def test_doctor(infprof, user):
         return {one["name"]: one for one in found if one["group"] == "sampling"}
 
     mine = lines([])
+    assert mine.pop("Python way")["state"] == "info"
     assert {one["state"] for one in mine.values()} == {"ok"}
     theirs = lines(user)
     assert theirs["CPU sampling"]["state"] == "ok"
     for name in ("kernel frames", "blocked time", "whole machine"):
         assert theirs[name]["state"] == "denied" and "perf_event_paranoid" in theirs[name]["fix"]
     refusals = lines([], preexec_fn=refused([PERF_EVENT_OPEN], errno.EPERM))
-    assert set(refusals) == {"CPU sampling", "Python inside"} and refusals["Python inside"]["state"] == "ok"
+    assert set(refusals) == {"CPU sampling", "Python inside", "Python way"} and refusals["Python inside"]["state"] == "ok"
     only = refusals["CPU sampling"]
     assert only["state"] == "denied" and "seccomp profile" in only["fix"]
 

@@ -42,11 +42,6 @@ while time.monotonic() < end: f6_a(); f6_b(); f6_c(); f6_d()
 '''
 
 
-# Threads that are ready are looked at, also those that wait for a CPU: the code at which they lose it, after a system call most often,
-# has a larger share than its CPU time. In so far as anybody waits for a CPU, shares may be off by so much more.
-READY = 0.06
-
-
 def share_of(part, whole):
     return part / whole if whole else 0
 
@@ -113,6 +108,7 @@ def run_and_waited(process):
 
 # ---- as they run ----
 
+@pytest.mark.serial  # a thread that waits for a CPU is looked at, too, where it lost it: shares may be off by the share of such time
 @needs_truth
 @pytest.mark.parametrize("name, mode", [*((name, "plain") for name in SOME), *((ONE, mode) for mode in ("recursion", "generator", "asyncio", "flip"))])
 def test_running_busy_split(attach, start, score, name, mode, pressure):  # noqa: F811
@@ -120,11 +116,12 @@ def test_running_busy_split(attach, start, score, name, mode, pressure):  # noqa
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid)
-    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + READY * pressure())
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + pressure())
     assert found.sampler["python_torn"] <= 0.015 * found.sampler["taken"] + 1, found.sampler
     assert found.sampler["python_processes"] == 1 and found.sampler["python_unnamed"] == 0, found.sampler
 
 
+@pytest.mark.serial  # a thread that waits for a CPU is looked at, too, where it lost it: shares may be off by the share of such time
 @needs_truth
 @pytest.mark.parametrize("name", SOME)
 def test_running_mixed(attach, start, score, extension, name):  # noqa: F811
@@ -251,6 +248,7 @@ def test_another_program(attach, start, spin, tmp_path, run_dir):  # noqa: F811
 
 # ---- stopped for each sample ----
 
+@pytest.mark.serial  # a thread that waits for a CPU is looked at, too, where it lost it: shares may be off by the share of such time
 @needs_truth
 @pytest.mark.parametrize("name", SOME)
 def test_blocking_mixed(attach, start, score, extension, name, pressure):  # noqa: F811
@@ -260,11 +258,12 @@ def test_blocking_mixed(attach, start, score, extension, name, pressure):  # noq
                     {**environment, "MIXED_EXT_DIR": str(extension(name))})
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu", calls=(BPF, PERF_EVENT_OPEN))
-    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + READY * pressure())
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + pressure())
     found.check_merged()
     assert set(found.seconds) == {"cpu"} and found.sampler["method"].startswith("stops"), found.sampler
 
 
+@pytest.mark.serial  # a thread that waits for a CPU is looked at, too, where it lost it: shares may be off by the share of such time
 @needs_truth
 @pytest.mark.parametrize("name, mode", [*((name, "plain") for name in SOME), *((ONE, mode) for mode in ("recursion", "generator", "asyncio", "flip"))])
 def test_blocking_busy_split(attach, start, score, name, mode, pressure):  # noqa: F811
@@ -272,7 +271,7 @@ def test_blocking_busy_split(attach, start, score, name, mode, pressure):  # noq
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu")
-    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + READY * pressure())
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + pressure())
     found.check_merged()
 
 

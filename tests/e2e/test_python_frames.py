@@ -107,6 +107,8 @@ def look(tool, pid):
                             "end": int(words[5]), "frames": []})
         elif words[0] == "frame":
             threads[-1]["frames"].append((words[1], words[2], int(words[3]), int(words[4])))
+        elif words[0] == "error":  # a thread that runs has left this frame meanwhile
+            threads[-1]["frames"].append(("", "", 0, 0))
         else:
             assert words[0] in ("python", "range", "shim", "whole"), done.stdout
     return next(words for words in lines if words[0] == "python"), [int(words[2]) for words in lines if words[0] == "range"], threads

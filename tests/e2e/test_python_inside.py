@@ -448,7 +448,7 @@ over.wait()
     for row in found.run.table("stack_samples"):
         if row["mode"] == "cpu":
             seconds[row["tid"]] += row["weight"]
-    assert len(seconds) == 2 and 0.6 < max(seconds.values()) < 1.0, seconds
+    assert len(seconds) == 2 and 0.6 < max(seconds.values()) < 1.0, (seconds, found.sampler)
 
 
 def test_descriptors_threads_and_warnings(sample, tmp_path):

@@ -261,7 +261,7 @@ def test_forked_workers(sample, tmp_path):
     rows = query_stacks(found)
     for worker in workers:
         mine = [names for pid, names in rows if pid == worker]
-        assert len(mine) > 0.4 * HZ
+        assert len(mine) > 0.4 * HZ, (workers, collections.Counter(pid for pid, _ in rows), found.sampler)
         assert sum("work" in names for names in mine) > 0.9 * len(mine), mine[:5]
     found.check_merged()
 

@@ -172,13 +172,13 @@ def test_two_that_burn(infprof, work, name):
     assert sum(found[one["tid"]]["holds"] for one in said) > 0.5 * max(one["wall"] for one in said)
 
 
-@pytest.mark.parametrize("name", [name for name in SOME if not re.match(r"3\.(8|9|10)\.", name)])
+@pytest.mark.parametrize("name", [name for name in SOME if name == ONE or re.match(r"3\.12\.|sid.*3\.14", name)])
 def test_those_that_have_given_it_away(work, name):
     """Beside processes that take their CPUs: threads that only compute hold the GIL or wait for it, and nothing else. Seen for 0.3 % of
     their time were others; more than 5 % of 500 looks at that are one case in a million. One that does without the GIL waits no more."""
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3 * os.cpu_count())]
     try:
-        done, said, found = work("burn", "burn", "burn", "compress", name=name, options=("--wall=100",), seconds=4)
+        done, said, found = work("burn", "burn", "burn", "compress", name=name, options=("--wall=100", "--no-finish"), seconds=2)
     finally:
         for process in load:
             process.kill()
