@@ -427,6 +427,8 @@ static int describe_thread(struct infp_import_writer *w, const struct infp_impor
         if (sample->tid > 0)
                 infp_row_i64(row, INFP_THREADS_TID, sample->tid);
         put_text(w, row, INFP_THREADS_NAME, sample->thread);
+        if (sample->pid > 0)
+                infp_row_i64(row, INFP_THREADS_PID, sample->pid);
         return infp_import_put(&w->rows, err);
 }
 

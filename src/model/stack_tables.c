@@ -56,6 +56,7 @@ static const struct infp_column thread_columns[] = {
         [INFP_THREADS_PROCESS - 1] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Its process."),
         [INFP_THREADS_TID - 1] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its number."),
         [INFP_THREADS_NAME - 1] = INFP_COLUMN(tName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name."),
+        [INFP_THREADS_PID - 1] = INFP_COLUMN(tPid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of its process, also of one that lived between two looks at the processes and has no row in process."),
 };
 
 static const struct infp_column sample_columns[] = {

@@ -47,7 +47,14 @@ enum infp_symbols_cell {
         INFP_SYMBOLS_N,
 };
 enum infp_stacks_cell { INFP_STACKS_ID, INFP_STACKS_PARENT, INFP_STACKS_FRAME, INFP_STACKS_DEPTH, INFP_STACKS_N };
-enum infp_threads_cell { INFP_THREADS_ID, INFP_THREADS_PROCESS, INFP_THREADS_TID, INFP_THREADS_NAME, INFP_THREADS_N };
+enum infp_threads_cell {
+        INFP_THREADS_ID,
+        INFP_THREADS_PROCESS,
+        INFP_THREADS_TID,
+        INFP_THREADS_NAME,
+        INFP_THREADS_PID,
+        INFP_THREADS_N
+};
 enum infp_stack_samples_cell {
         INFP_STACK_SAMPLES_PROCESS,
         INFP_STACK_SAMPLES_TID,

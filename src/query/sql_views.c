@@ -40,7 +40,8 @@ static const struct infp_table samples_named_table = {
 
 /* The last set of a frame's rows in `symbols` is valid; level 0 begins a set. Stacks are walked from their roots, so that cycles
  * in a broken run are never entered; ids in several segments are taken once. A process that renames itself has a row for each
- * name it was seen under; the first also covers the time before it. */
+ * name it was seen under; the first also covers the time before it. One that lived between two looks at the processes is known by its
+ * threads alone; recordings of before have no tPid. */
 static const char samples_named_sql[] =
         "WITH RECURSIVE last AS (SELECT frame, max(t_ns) AS t FROM symbols WHERE sLevel = 0 GROUP BY frame), "
         "levels AS (SELECT s.frame, s.sLevel AS level, "
@@ -62,15 +63,20 @@ static const char samples_named_sql[] =
         "processes_known AS (SELECT id, pId, pName, CASE WHEN t_ns = min(t_ns) OVER (PARTITION BY id) THEN -1 ELSE "
         "t_ns "
         "END AS since FROM process), "
-        "threads_known AS (SELECT id, max(tName) AS tName FROM threads GROUP BY id) "
-        "SELECT s.t_ns, s.time, s.process, pr.pId, pr.pName, s.tid, th.tName, s.cpu, s.mode, s.state, s.samples, "
+        "every_thread AS (SELECT id, process, tid, tName, tPid FROM (SELECT * FROM threads UNION ALL BY NAME "
+        "SELECT NULL::BIGINT AS tPid WHERE false)), "
+        "threads_known AS (SELECT id, max(tName) AS tName, max(tPid) AS tPid FROM every_thread GROUP BY id), "
+        "first_threads AS (SELECT process, min(tName) AS tName FROM every_thread WHERE tid = tPid GROUP BY process) "
+        "SELECT s.t_ns, s.time, s.process, coalesce(pr.pId, th.tPid) AS pId, coalesce(pr.pName, f.tName) AS pName, "
+        "s.tid, th.tName, s.cpu, s.mode, s.state, s.samples, "
         "s.weight, "
         "k.function, k.fKind, k.fObject, k.file, k.line, CASE WHEN s.is_truncated OR p.text IS NULL "
         "THEN '[truncated]' || coalesce(';' || coalesce(p.text, k.text), '') ELSE p.text END AS stack_text, "
         "s.is_truncated, s.stack FROM stack_samples s LEFT JOIN known k ON k.id = s.stack "
         "LEFT JOIN paths p ON p.id = s.stack "
         "ASOF LEFT JOIN processes_known pr ON pr.id = s.process AND pr.since <= s.t_ns "
-        "LEFT JOIN threads_known th ON th.id = s.thread";
+        "LEFT JOIN threads_known th ON th.id = s.thread "
+        "LEFT JOIN first_threads f ON f.process = s.process";
 
 // clang-format off
 static const struct infp_column watts_columns[] = {

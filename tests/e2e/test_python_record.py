@@ -255,7 +255,7 @@ def test_forked_workers(sample, tmp_path):
                        "def work(n):\n    end = time.process_time() + 0.4\n    while time.process_time() < end: pass\n    return os.getpid()\n"
                        "if __name__ == '__main__':\n"
                        "    with multiprocessing.get_context('fork').Pool(2) as pool: print(*set(pool.map(work, range(4), chunksize=2)))\n")
-    found = sample([*PYTHONS[ONE][0], program])
+    found = sample([*PYTHONS[ONE][0], program], "-t", "60000")  # nobody looks at the processes while the workers live
     workers = set(map(int, found.done.stdout.split()))
     assert len(workers) == 2
     rows = query_stacks(found)

@@ -13,11 +13,12 @@ enum { P_ID, P_PID, P_NAME };
 static const struct infp_profile_column process_columns[] = {
         [P_ID] = { "id", INFP_ID64 }, [P_PID] = { "pId", INFP_I64 }, [P_NAME] = { "pName", INFP_STR }
 };
-enum { T_ID, T_PROCESS, T_TID, T_NAME };
+enum { T_ID, T_PROCESS, T_TID, T_NAME, T_PID };
 static const struct infp_profile_column thread_columns[] = { [T_ID] = { "id", INFP_ID64 },
                                                              [T_PROCESS] = { "process", INFP_ID64 },
                                                              [T_TID] = { "tid", INFP_I64 },
-                                                             [T_NAME] = { "tName", INFP_STR } };
+                                                             [T_NAME] = { "tName", INFP_STR },
+                                                             [T_PID] = { "tPid", INFP_I64 } };
 enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED, IS_COMPLETED, CUT_BYTES };
 static const struct infp_profile_column sample_columns[] = {
         [PROCESS] = { "process", INFP_ID64 },
@@ -92,6 +93,15 @@ static int read_processes(struct infp_profile_reader *reader, struct infp_profil
         return r;
 }
 
+/* One that lived between two looks at the processes is known by its threads alone, and has its first one's name. */
+static void name_process(struct infp_profile_process *process, int64_t pid, const struct infp_profile_thread *thread)
+{
+        if (!process->pid)
+                process->pid = pid;
+        if (!process->name && thread->tid == process->pid)
+                process->name = thread->name;
+}
+
 static int read_threads(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
 {
         int r;
@@ -107,6 +117,7 @@ static int read_threads(struct infp_profile_reader *reader, struct infp_profile_
                 INFP_TRY(infp_profile_text(reader, scan, T_NAME, &is.name, err));
                 INFP_TRY(thread_of(reader, is.id, &is, &i, err));
                 reader->profile->threads[i] = is;
+                name_process(&reader->profile->processes[is.process], infp_profile_i64(scan, T_PID), &is);
         }
         return r;
 }

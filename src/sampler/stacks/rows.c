@@ -403,6 +403,7 @@ void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_t
         infp_row_id(&stacks->row, INFP_THREADS_PROCESS, thread->process);
         infp_row_i64(&stacks->row, INFP_THREADS_TID, thread->tid);
         infp_row_bytes(&stacks->row, INFP_THREADS_NAME, thread->name, strlen(thread->name));
+        infp_row_i64(&stacks->row, INFP_THREADS_PID, thread->pid);
         if (infp_stack_put_row(stacks) == 0)
                 add_seen(stacks, thread->id);
 }
