@@ -220,7 +220,7 @@ def waits(work, options):
     program = work.path / "ping_pong"
     subprocess.run(["gcc", "-O2", "-pthread", "-o", program, TOP / "tests" / "e2e" / "ping_pong.c"], check=True)
     rounds = 10 if not options.quick else 2
-    for cpus, n in (("0", 50000), ("0,1", 200000)):
+    for cpus, n in (("0", 50000), ("0,1", 50000)):
         words = ["taskset", "-c", cpus, program, n if not options.quick else n // 10]
         cpu, rate = ({"alone": [], "BPF": [], "perf": []} for _ in range(2))
         for i in range(rounds):
