@@ -111,7 +111,7 @@ def test_running_busy_split(attach, start, score, name, mode, pressure):  # noqa
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid)
-    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + pressure())
+    check_truth(score, found, json.loads(process.stdout.read()), min(0.01 + pressure(), 0.06))
     assert found.sampler["python_torn"] <= 0.015 * found.sampler["taken"] + 1, found.sampler
     assert found.sampler["python_processes"] == 1 and found.sampler["python_unnamed"] == 0, found.sampler
 
@@ -203,12 +203,13 @@ def test_running_keeps_its_rate(attach, start):
     assert share > 0.9, found.stacks
 
 
+@pytest.mark.serial  # as above
 def test_without_perf(infprof, attach, start, spin):  # noqa: F811
     """Nothing is permitted but reading memory: the Python profile is there, and is what is shown."""
     process = start([*PYTHONS[ONE][0], spin, "100"])
     busy(process)
     found = attach(process.pid, calls=(BPF, PERF_EVENT_OPEN), duration="2s")
-    check_spin(found, spin, version_of(ONE), 0)  # shares are judged alone, by test_running_busy_split
+    check_spin(found, spin, version_of(ONE))
     top = json.loads(run([infprof, "flamegraph", "--json", "-r", found.run.path]).stdout)
     assert "python" in top, top.keys()
 
@@ -251,7 +252,7 @@ def test_blocking_mixed(attach, start, score, extension, name, pressure):  # noq
                     {**environment, "MIXED_EXT_DIR": str(extension(name))})
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu", calls=(BPF, PERF_EVENT_OPEN))
-    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + pressure())
+    check_truth(score, found, json.loads(process.stdout.read()), min(0.01 + pressure(), 0.06))
     found.check_merged()
     assert set(found.seconds) == {"cpu"} and found.sampler["method"].startswith("stops"), found.sampler
 
@@ -264,7 +265,7 @@ def test_blocking_busy_split(attach, start, score, name, mode, pressure):  # noq
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu")
-    check_truth(score, found, json.loads(process.stdout.read()), 0.01 + pressure())
+    check_truth(score, found, json.loads(process.stdout.read()), min(0.01 + pressure(), 0.06))
     found.check_merged()
 
 

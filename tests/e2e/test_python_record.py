@@ -177,8 +177,8 @@ def spin(tmp_path):
     return path
 
 
-def check_spin(found, path, version, least=0.5):
-    """Names, files and lines of SPIN, and the order of its stacks, of which so many are in its innermost function."""
+def check_spin(found, path, version):
+    """Names, files and lines of SPIN, and the order of its stacks, of which half are in its innermost function."""
     frames = found.python_frames()
     qualified = "Model." if version >= (3, 11) else ""
     assert frames[qualified + "step", str(path)] <= {9, 10, 11, 12, 13}, frames
@@ -186,7 +186,7 @@ def check_spin(found, path, version, least=0.5):
     assert frames[qualified + "forward", str(path)] <= {5, 6, 7, 8}, frames
     order = ["<module>", qualified + "forward", qualified + "step"]
     whole = [count for names, count in found.stacks if [one for one in names if one in order] == order]
-    assert sum(whole) > least * sum(count for _, count in found.stacks), found.stacks[:5]
+    assert sum(whole) > 0.5 * sum(count for _, count in found.stacks), found.stacks[:5]
     for names, _ in found.stacks:
         seen = [one for one in names if one in order[1:]]  # modules are imported by modules
         assert seen == order[1:len(seen) + 1], names

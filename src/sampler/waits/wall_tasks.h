@@ -46,7 +46,7 @@ struct infp_wall_tasks_counts {
 /* A callback that holds its loop. */
 struct infp_wall_hold {
         uint64_t begin_ns, t_ns;              /* the first look at it, and this one */
-        uint64_t since_ns;                    /* the look before; t_ns: there is none yet */
+        uint64_t since_ns;                    /* the look before; t_ns: this is the first one */
         uint32_t n;                           /* 0: it is where it was, or that is not known */
         const struct infp_frames_one *frames; /* the innermost first, the outermost is Handle._run; NULL in a message */
 };
