@@ -298,6 +298,10 @@ def test_views_of_lag(infprof, laggard):
     assert re.search(r" python\S* +\d+ .* blocks laggard.py:\d+ ", text) and "each took about 10.0 ms longer" in text, text
     short = re.sub(r"\s+", " ", run([infprof, "report", "-r", done.run.path]).stdout)
     assert re.search(r"was held \d+ times for 100 ms or more by one callback, .* most by \w+ laggard.py:\d+:", short), short
+    thread, = reported_lag(infprof, done)["threads"]
+    page = run([infprof, "report", "--html", "-o", "-", "-r", done.run.path]).stdout.split('<section id="lag"')[1].split("</section>")[0]
+    assert f'>{thread["name"]} ({thread["tid"]})</th>' in page and f'>{thread["n"]}</td>' in page, page
+    assert re.search(r"<td>\w+  laggard.py:\d+, .*<br>", page) and "each took about 10.0 ms longer" in page, page
     folded = run([infprof, "flamegraph", "-r", done.run.path, "--mode", "lag", "--folded"])
     assert folded.returncode == 0 and "blocks" in folded.stdout and "computes" in folded.stdout, folded
     chrome = run([infprof, "flamegraph", "-r", done.run.path, "--mode", "lag", "--chrome"])

@@ -13,17 +13,29 @@
 #include "view/html/parts.h"
 #include "view/report/parts.h"
 
-enum { FUNCTIONS = 10, LONG_NAME = 100, SPANS = 50, THREADS = 50, LABELS = 200 };
+enum { FUNCTIONS = 10, LONG_NAME = 100, SPANS = 50, THREADS = 50, PLACES = 8, LABELS = 200 };
 
-/* first, second: heads of columns of text; second may be NULL. */
-static void begin_table(struct infp_str *out, const char *label, const char *first, const char *second,
-                        const char *const *numbers)
+static void begin_section(struct infp_str *out, const char *id, const char *title)
+{
+        infp_str_printf(out,
+                        "<section id=\"%s\" aria-labelledby=\"%s-title\"><h2 id=\"%s-title\">%s</h2>\n"
+                        "<div class=\"card wide\">",
+                        id, id, id, title);
+}
+
+static void end_section(struct infp_str *out)
+{
+        infp_str_puts(out, "</div></section>\n");
+}
+
+/* texts, numbers: heads of columns, up to a NULL. */
+static void begin_table(struct infp_str *out, const char *label, const char *const *texts, const char *const *numbers)
 {
         infp_str_puts(out, "\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: ");
         infp_html_text(out, label);
-        infp_str_printf(out, "\"><table><thead><tr><th scope=\"col\">%s</th>", first);
-        if (second)
-                infp_str_printf(out, "<th scope=\"col\">%s</th>", second);
+        infp_str_puts(out, "\"><table><thead><tr>");
+        for (; *texts; texts++)
+                infp_str_printf(out, "<th scope=\"col\">%s</th>", *texts);
         for (; *numbers; numbers++)
                 infp_str_printf(out, "<th scope=\"col\" class=\"number\">%s</th>", *numbers);
         infp_str_puts(out, "</tr></thead><tbody>");
@@ -34,6 +46,23 @@ static void begin_row(struct infp_str *out, const char *name)
         infp_str_puts(out, "\n<tr><th scope=\"row\">");
         infp_html_text(out, name);
         infp_str_puts(out, "</th>");
+}
+
+static void put_text(struct infp_str *out, const char *text)
+{
+        infp_str_puts(out, "<td>");
+        infp_html_text(out, text);
+        infp_str_puts(out, "</td>");
+}
+
+/* The begin of a row: "worker (4242)", and its process. */
+static void begin_thread(struct infp_str *out, const char *name, int64_t tid, const char *process)
+{
+        infp_autostr struct infp_str words = { 0 };
+
+        infp_str_printf(&words, "%s (%lld)", name, (long long) tid);
+        begin_row(out, words.data ? words.data : "");
+        put_text(out, process);
 }
 
 static void put_cell(struct infp_str *out, const char *text)
@@ -75,7 +104,8 @@ static int put_functions(struct infp_str *out, const struct infp_flame *flame, b
                 return -ENOMEM;
         n = infp_flame_top_list(flame, by_total, FUNCTIONS, top, &all, &n_passages);
         begin_table(out, by_total ? "functions and what they call" : "functions",
-                    by_total ? "function and what it calls" : "function", NULL, by_total ? total : self);
+                    (const char *const[]){ by_total ? "function and what it calls" : "function", NULL },
+                    by_total ? total : self);
         for (uint32_t i = 0; i < n; i++)
                 put_function(out, flame, &flame->functions[top[i]], by_total);
         infp_str_puts(out, "\n</tbody></table></div>");
@@ -149,11 +179,7 @@ static void put_gil_thread(struct infp_str *out, const struct infp_gil_thread *t
         static const enum infp_gil shown[] = { INFP_GIL_WAITED, INFP_GIL_HELD };
         char text[64];
 
-        snprintf(text, sizeof(text), "%s (%lld)", thread->name ? thread->name : "-", (long long) thread->tid);
-        begin_row(out, text);
-        infp_str_puts(out, "<td>");
-        infp_html_text(out, thread->process ? thread->process : "-");
-        infp_str_puts(out, "</td>");
+        begin_thread(out, thread->name ? thread->name : "-", thread->tid, thread->process ? thread->process : "-");
         for (unsigned i = 0; i < INFP_COUNT(shown); i++) {
                 snprintf(text, sizeof(text), "%s %%", infp_fixed(infp_gil_share(thread, shown[i]), 1).text);
                 put_cell(out, text);
@@ -164,15 +190,15 @@ static void put_gil_thread(struct infp_str *out, const struct infp_gil_thread *t
 
 void infp_html_gil(struct infp_str *out, const struct infp_report *report)
 {
-        static const char *const heads[] = { "waits", "holds", "sampled", NULL };
+        static const char *const texts[] = { "thread", "process", NULL }, *const numbers[] = { "waits", "holds",
+                                                                                               "sampled", NULL };
         const struct infp_gil_report *gil = &report->gil;
         uint32_t n = 0;
 
         if (!gil->n || !infp_gil_was_used(&gil->list[0]))
                 return;
-        infp_str_puts(out, "<section id=\"gil\" aria-labelledby=\"gil-title\"><h2 id=\"gil-title\">GIL of Python</h2>\n"
-                           "<div class=\"card wide\">");
-        begin_table(out, "GIL of Python, by thread", "thread", "process", heads);
+        begin_section(out, "gil", "GIL of Python");
+        begin_table(out, "GIL of Python, by thread", texts, numbers);
         for (; n < gil->n && n < THREADS && infp_gil_was_used(&gil->list[n]);
              n++) /* bound: the rest is counted below */
                 put_gil_thread(out, &gil->list[n]);
@@ -182,7 +208,60 @@ void infp_html_gil(struct infp_str *out, const struct infp_report *report)
         if (n < gil->n)
                 infp_str_printf(out, " %s more thread%s of Python used it less, or not at all.",
                                 infp_count(gil->n - n).text, gil->n - n == 1 ? "" : "s");
-        infp_str_puts(out, "</p></div></section>\n");
+        infp_str_puts(out, "</p>");
+        end_section(out);
+}
+
+/* Each place in a line. */
+static void put_held(struct infp_str *out, const struct infp_lag_report *lag, const struct infp_lag_thread *thread)
+{
+        infp_autostr struct infp_str where = { 0 };
+
+        begin_thread(out, infp_report_lag_name(lag, thread->name), thread->tid,
+                     infp_report_lag_name(lag, thread->process));
+        infp_str_puts(out, "<td>");
+        for (uint32_t i = 0; i < thread->n_places && i < PLACES; i++) { /* bound: the thread's times have all */
+                infp_str_clear(&where);
+                infp_report_lag_place(&where, lag, &thread->places[i]);
+                infp_str_printf(&where, ", %s", infp_report_seconds(thread->places[i].seconds).text);
+                infp_str_puts(out, i ? "<br>" : "");
+                infp_html_text(out, where.data ? where.data : "");
+        }
+        infp_str_puts(out, "</td>");
+        put_cell(out, infp_count(thread->n).text);
+        put_cell(out, infp_report_seconds(thread->seconds).text);
+        put_cell(out, infp_report_seconds(thread->longest_s).text);
+        infp_str_puts(out, "</tr>");
+}
+
+static void put_note(void *context, const char *label, const char *text)
+{
+        struct infp_str *out = context;
+
+        infp_str_printf(out, "\n<p class=\"note\">%s: ", label);
+        infp_html_text(out, text);
+        infp_str_puts(out, "</p>");
+}
+
+void infp_html_lag(struct infp_str *out, const struct infp_report *report)
+{
+        static const char *const texts[] = { "thread", "process", "where", NULL }, *const numbers[] = {
+                "times", "in all", "longest", NULL
+        };
+        const struct infp_lag_report *lag = &report->lag;
+
+        if (!infp_report_lag_was_sought(report))
+                return;
+        begin_section(out, "lag", "Event loops held by a callback");
+        if (lag->n)
+                begin_table(out, "event loops held by a callback, by thread", texts, numbers);
+        for (uint32_t i = 0; i < lag->n && i < THREADS; i++) /* bound: the rest is counted below */
+                put_held(out, lag, &lag->list[i]);
+        infp_str_puts(out, lag->n ? "\n</tbody></table></div>" : "");
+        if (lag->n > THREADS)
+                infp_str_printf(out, "\n<p class=\"note\">%s more.</p>", infp_count(lag->n - THREADS).text);
+        infp_report_lag_notes(report, put_note, out);
+        end_section(out);
 }
 
 static void put_span(struct infp_str *out, struct infp_program_span *span)
@@ -210,10 +289,8 @@ void infp_html_program_spans(struct infp_str *out, const struct infp_report *rep
 
         if (!spans->n)
                 return;
-        infp_str_puts(out, "<section id=\"program-spans\" aria-labelledby=\"program-spans-title\">"
-                           "<h2 id=\"program-spans-title\">Spans of programs, by name</h2>\n"
-                           "<div class=\"card wide\">");
-        begin_table(out, "spans of programs", "name", NULL, heads);
+        begin_section(out, "program-spans", "Spans of programs, by name");
+        begin_table(out, "spans of programs", (const char *const[]){ "name", NULL }, heads);
         for (unsigned i = 0; i < spans->n && i < SPANS; i++) { /* bound: the rest is counted below */
                 put_span(out, &spans->list[i]);
                 n_shown += spans->list[i].n;
@@ -222,7 +299,7 @@ void infp_html_program_spans(struct infp_str *out, const struct infp_report *rep
         if (n_shown < spans->n_rows)
                 infp_str_printf(out, "\n<p class=\"note\">%s more of other names.</p>",
                                 infp_count(spans->n_rows - n_shown).text);
-        infp_str_puts(out, "</div></section>\n");
+        end_section(out);
 }
 
 /* Mean and deviation of a figure; "-" where it has no samples. */
@@ -243,9 +320,7 @@ static void put_row(struct infp_str *out, const struct infp_labelled_span *span,
         char text[160] = "-";
 
         begin_row(out, from);
-        infp_str_puts(out, "<td>");
-        infp_html_text(out, to);
-        infp_str_puts(out, "</td>");
+        put_text(out, to);
         put_cell(out, infp_human(span->seconds, "seconds", "s", false).text);
         put_stat(out, &span->cpu_percent, "", "");
         put_stat(out, &span->rss_bytes, "bytes", "bytes");
@@ -269,16 +344,15 @@ void infp_html_labels(struct infp_str *out, const struct infp_report *report)
 
         if (!n)
                 return;
-        infp_str_puts(
-                out,
-                "<section id=\"labels\" aria-labelledby=\"labels-title\"><h2 id=\"labels-title\">Between labels</h2>\n"
-                "<div class=\"card wide\"><p class=\"note\">Means of the samples between them, and their deviation.");
+        begin_section(out, "labels", "Between labels");
+        infp_str_puts(out, "<p class=\"note\">Means of the samples between them, and their deviation.");
         if (n < report->spans.n)
                 infp_str_printf(out, " The first %u of %u; infprof report --labels --csv has all.", n, report->spans.n);
         infp_str_puts(out, "</p>");
-        begin_table(out, "between labels", "from", "to", heads);
+        begin_table(out, "between labels", (const char *const[]){ "from", "to", NULL }, heads);
         for (unsigned i = 0; i < n; i++)
                 put_row(out, &report->spans.list[i], report->lists_labels ? labels->list[i].tag : report->from_label,
                         report->lists_labels ? labels->list[i + 1].tag : report->to_label);
-        infp_str_puts(out, "\n</tbody></table></div></div></section>\n");
+        infp_str_puts(out, "\n</tbody></table></div>");
+        end_section(out);
 }

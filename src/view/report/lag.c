@@ -1,4 +1,6 @@
 /* Callbacks that held an event loop of asyncio: in the text report and in its JSON. */
+#include <stdio.h>
+
 #include "base/human.h"
 #include "base/text.h"
 #include "view/report/parts.h"
@@ -10,8 +12,31 @@ static const struct infp_sampling_mode *sampling_of(const struct infp_report *re
         return infp_sampling_find(&report->functions.sampling, "async"); /* whose looks it is by */
 }
 
-/* "handle  app.py:12" */
-static void put_place(struct infp_str *out, const struct infp_lag_report *lag, const struct infp_lag_place *place)
+bool infp_report_lag_was_sought(const struct infp_report *report)
+{
+        return report->lag.n || sampling_of(report) || infp_absences_find(&report->absences, "sampler", "lag");
+}
+
+void infp_report_lag_notes(const struct infp_report *report, infp_report_note_fn *note, void *context)
+{
+        const struct infp_absence *absence = infp_absences_find(&report->absences, "sampler", "lag");
+        const struct infp_sampling_mode *sampling = sampling_of(report);
+        char text[256];
+
+        if (!report->lag.n && !absence)
+                note(context, "none", "no callback was seen to hold an event loop of asyncio for 100 ms");
+        if (report->lag.n && sampling && sampling->rate_hz > 0) {
+                snprintf(text, sizeof(text),
+                         "from the first look at a callback to the last, of those of 100 ms or more: each took about "
+                         "%s longer (looks are so far apart), and some that took little more than 100 ms are missing",
+                         infp_report_seconds(1 / sampling->rate_hz).text);
+                note(context, "estimated", text);
+        }
+        if (absence)
+                note(context, "not known", absence->reason);
+}
+
+void infp_report_lag_place(struct infp_str *out, const struct infp_lag_report *lag, const struct infp_lag_place *place)
 {
         const char *function = infp_strings_get(&lag->strings, place->function),
                    *file = infp_strings_get(&lag->strings, place->file);
@@ -23,7 +48,7 @@ static void put_place(struct infp_str *out, const struct infp_lag_report *lag, c
                 infp_str_printf(out, ":%lld", (long long) place->line);
 }
 
-static const char *name_of(const struct infp_lag_report *lag, uint32_t string)
+const char *infp_report_lag_name(const struct infp_lag_report *lag, uint32_t string)
 {
         const char *name = infp_strings_get(&lag->strings, string);
 
@@ -33,45 +58,39 @@ static const char *name_of(const struct infp_lag_report *lag, uint32_t string)
 static void put_thread(struct infp_out *out, const struct infp_lag_report *lag, const struct infp_lag_thread *thread)
 {
         infp_report_put(out, "  %8lld ", (long long) thread->tid);
-        infp_report_put_padded(out, name_of(lag, thread->name), NAME_WIDTH, false);
+        infp_report_put_padded(out, infp_report_lag_name(lag, thread->name), NAME_WIDTH, false);
         infp_report_put(out, " %7s %9s %9s  ", infp_count(thread->n).text, infp_report_seconds(thread->seconds).text,
                         infp_report_seconds(thread->longest_s).text);
-        infp_report_put_padded(out, name_of(lag, thread->process), NAME_WIDTH, true);
+        infp_report_put_padded(out, infp_report_lag_name(lag, thread->process), NAME_WIDTH, true);
         infp_report_end(out);
         /* bound: the times of those that are left out are in the thread's */
         for (uint32_t i = 0; i < thread->n_places && i < PLACES_SHOWN; i++) {
                 infp_autostr struct infp_str words = { 0 };
 
-                put_place(&words, lag, &thread->places[i]);
+                infp_report_lag_place(&words, lag, &thread->places[i]);
                 infp_report_put(out, "  %34s %9s            ", "", infp_report_seconds(thread->places[i].seconds).text);
                 infp_report_put(out, "%s", words.data ? words.data : "");
                 infp_report_end(out);
         }
 }
 
+static void put_note(void *context, const char *label, const char *text)
+{
+        infp_report_line(context, label, "%s", text);
+}
+
 void infp_report_lag(struct infp_out *out, const struct infp_report *report)
 {
-        const struct infp_absence *absence = infp_absences_find(&report->absences, "sampler", "lag");
-        const struct infp_sampling_mode *sampling = sampling_of(report);
         const struct infp_lag_report *lag = &report->lag;
 
-        if (!lag->n && !absence && !sampling)
+        if (!infp_report_lag_was_sought(report))
                 return;
         infp_report_title(out, "Event loops held by a callback    times    in all   longest  process, where");
-        if (!lag->n && !absence)
-                infp_report_line(out, "none", "no callback was seen to hold an event loop of asyncio for 100 ms");
         for (uint32_t i = 0; i < lag->n && i < SHOWN; i++) /* bound: the rest is counted below */
                 put_thread(out, lag, &lag->list[i]);
         if (lag->n > SHOWN)
                 infp_report_line(out, "", "%s more", infp_count(lag->n - SHOWN).text);
-        if (lag->n && sampling && sampling->rate_hz > 0)
-                infp_report_line(out, "estimated",
-                                 "from the first look at a callback to the last, of those of 100 ms or more: each took "
-                                 "about %s longer (looks are so far apart), and some that took little more than 100 ms "
-                                 "are missing",
-                                 infp_report_seconds(1 / sampling->rate_hz).text);
-        if (absence)
-                infp_report_line(out, "not known", "%s", absence->reason);
+        infp_report_lag_notes(report, put_note, out);
 }
 
 void infp_report_lag_short(struct infp_out *out, const struct infp_report *report)
@@ -82,12 +101,12 @@ void infp_report_lag_short(struct infp_out *out, const struct infp_report *repor
 
         if (!lag->n)
                 return;
-        put_place(&words, lag, thread->places);
+        infp_report_lag_place(&words, lag, thread->places);
         infp_report_title(out, "Event loop");
         infp_report_line(out, "held",
                          "the event loop of thread %lld (%s) was held %s time%s for 100 ms or more by one callback, %s "
                          "in all, longest %s, most by %s: `infprof report lag`",
-                         (long long) thread->tid, name_of(lag, thread->name), infp_count(thread->n).text,
+                         (long long) thread->tid, infp_report_lag_name(lag, thread->name), infp_count(thread->n).text,
                          thread->n == 1 ? "" : "s", infp_report_seconds(thread->seconds).text,
                          infp_report_seconds(thread->longest_s).text, words.data ? words.data : "");
 }

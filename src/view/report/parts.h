@@ -60,6 +60,13 @@ void infp_report_gil(struct infp_out *out, const struct infp_report *report);
 void infp_report_gil_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_lag(struct infp_out *out, const struct infp_report *report);
 void infp_report_lag_short(struct infp_out *out, const struct infp_report *report);
+bool infp_report_lag_was_sought(const struct infp_report *report);
+/* What its figures are, and what is not known. */
+typedef void infp_report_note_fn(void *context, const char *label, const char *text);
+void infp_report_lag_notes(const struct infp_report *report, infp_report_note_fn *note, void *context);
+/* "handle  app.py:12" */
+void infp_report_lag_place(struct infp_str *out, const struct infp_lag_report *lag, const struct infp_lag_place *place);
+const char *infp_report_lag_name(const struct infp_lag_report *lag, uint32_t string); /* "-": not known */
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
