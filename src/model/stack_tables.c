@@ -77,12 +77,12 @@ static const struct infp_column sample_columns[] = {
 };
 
 static const struct infp_column sampler_columns[] = {
-        [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, python, async: as in stack_samples."),
+        [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, python, async, lag: as in stack_samples."),
         [INFP_SAMPLER_METHOD] = INFP_COLUMN(method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How samples are taken: perf events of a tree, of threads, of CPUs, reading /proc, stops."),
         [INFP_SAMPLER_RATE] = INFP_COLUMN(rate_hz, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "Samples that are asked for a second of what the mode measures."),
         [INFP_SAMPLER_WANTED] = INFP_COLUMN(wanted, I64, COUNTER, count, DERIVED, ZERO, NULL, 0, NULL, "Samples that the time measured by the kernel's own clock asks for at this rate."),
         [INFP_SAMPLER_TAKEN] = INFP_COLUMN(taken, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples that became rows of stack_samples."),
-        [INFP_SAMPLER_LOST] = INFP_COLUMN(lost, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Records that the kernel had no room for in its buffer; samples of rounds of mode wall that came too late; of --blocking stops that took too long, and those that were left out after them."),
+        [INFP_SAMPLER_LOST] = INFP_COLUMN(lost, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Records that the kernel had no room for in its buffer; samples of rounds of mode wall that came too late; of mode async reads of tasks beyond the bound, of mode lag looks at event loops whose callbacks cannot be read; of --blocking stops that took too long, and those that were left out after them."),
         [INFP_SAMPLER_THROTTLED] = INFP_COLUMN(throttled, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Times that the kernel paused the sampling, since it took too long."),
         [INFP_SAMPLER_DROPPED] = INFP_COLUMN(dropped, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples that were taken, and dropped by us for want of room."),
         [INFP_SAMPLER_TRUNCATED] = INFP_COLUMN(truncated, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose stack was larger than its copy, or deeper than the limit: outer frames are missing."),

@@ -69,8 +69,8 @@ struct infp_sampler_mode {
         /* The target ends: what is still open becomes rows now. Before infp_stacks_end. */
         void (*end)(void *state, uint64_t now_ns);
         void (*counts)(void *state, struct infp_mode_counts *ret);
-        /* Another mode that it has rows of (INFP_STACK_MODES: none now), and how that goes. May be NULL. */
-        enum infp_stack_mode (*also)(void *state, struct infp_mode_counts *ret);
+        /* Other modes that it has rows of, the first is i 0 (INFP_STACK_MODES: no more now), and how that goes. May be NULL. */
+        enum infp_stack_mode (*also)(void *state, unsigned i, struct infp_mode_counts *ret);
         void (*close)(void *state); /* also of a state whose open failed */
 };
 

@@ -100,8 +100,8 @@ static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
                 if (own->mode->counts)
                         own->mode->counts(own->state, &counts);
                 infp_sampler_put_mode(&rows, own->mode->mode, &counts, i == 0);
-                mode = own->mode->also ? own->mode->also(own->state, &also) : INFP_STACK_MODES;
-                if (mode != INFP_STACK_MODES)
+                for (unsigned k = 0;
+                     own->mode->also && (mode = own->mode->also(own->state, k, &also)) != INFP_STACK_MODES; k++)
                         infp_sampler_put_mode(&rows, mode, &also, false);
         }
 }

@@ -152,6 +152,8 @@ def test_uvloop(infprof, client, uvloop):
     check(done, said)
     lag = reported_lag(infprof, done)
     assert lag["threads"] == [] and "as uvloop does" in lag["not_known"], lag
+    counted = [row for row in done.run.table("sampler") if row["mode"] == "lag"][-1]
+    assert counted["taken"] == 0 and counted["lost"] > 0, counted
 
 
 def test_views(infprof, client):
@@ -298,6 +300,11 @@ def test_views_of_lag(infprof, laggard):
     assert re.search(r" python\S* +\d+ .* blocks laggard.py:\d+ ", text) and "each took about 10.0 ms longer" in text, text
     short = re.sub(r"\s+", " ", run([infprof, "report", "-r", done.run.path]).stdout)
     assert re.search(r"was held \d+ times for 100 ms or more by one callback, .* most by \w+ laggard.py:\d+:", short), short
+    counted = [row for row in done.run.table("sampler") if row["mode"] == "lag"][-1]
+    taken = sum(row.samples for row in waits.rows(done.run, "lag"))
+    assert counted["taken"] == taken > 0 and counted["lost"] == 0 and counted["own_cpu_ns"] > 0, counted
+    functions = re.sub(r"\s+", " ", run([infprof, "report", "functions", "-r", done.run.path]).stdout)
+    assert f"Taken: {taken} samples at 100 Hz by what event loops take from their queues" in functions, functions
     thread, = reported_lag(infprof, done)["threads"]
     page = run([infprof, "report", "--html", "-o", "-", "-r", done.run.path]).stdout.split('<section id="lag"')[1].split("</section>")[0]
     assert f'>{thread["name"]} ({thread["tid"]})</th>' in page and f'>{thread["n"]}</td>' in page, page

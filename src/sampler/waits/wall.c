@@ -216,25 +216,29 @@ static void count(void *state, struct infp_mode_counts *ret)
                 .lost = counts.lost,
                 .has_torn = true,
                 .torn = counts.n_torn,
-                .own_cpu_ns = counts.own_cpu_ns - counts.tasks.own_cpu_ns,
+                .own_cpu_ns = counts.own_cpu_ns - counts.tasks.own_cpu_ns - counts.tasks.lag_cpu_ns,
         };
 }
 
-static enum infp_stack_mode also(void *state, struct infp_mode_counts *ret)
+static enum infp_stack_mode also(void *state, unsigned i, struct infp_mode_counts *ret)
 {
         struct infp_wall_reader_counts counts;
         const struct wall *wall = state;
+        const bool is_lag = i == 1;
 
+        if (!wall->context->options->async || i > 1)
+                return INFP_STACK_MODES;
         infp_wall_reader_counts(wall->rows.reader, &counts);
         *ret = (struct infp_mode_counts){
-                .method = "reading tasks where threads are read by --wall",
+                .method = is_lag ? "what event loops take from their queues, where threads are read by --wall"
+                                 : "reading tasks where threads are read by --wall",
                 .rate_hz = counts.rate_hz,
-                .lost = counts.tasks.left_out,
-                .own_cpu_ns = counts.tasks.own_cpu_ns,
+                .lost = is_lag ? counts.tasks.no_queue : counts.tasks.left_out,
+                .own_cpu_ns = is_lag ? counts.tasks.lag_cpu_ns : counts.tasks.own_cpu_ns,
                 .python_method = "reading its memory",
-                .python_torn = counts.tasks.torn,
+                .python_torn = is_lag ? 0 : counts.tasks.torn,
         };
-        return wall->context->options->async ? INFP_STACK_ASYNC : INFP_STACK_MODES;
+        return is_lag ? INFP_STACK_LAG : INFP_STACK_ASYNC;
 }
 
 static void close_wall(void *state)

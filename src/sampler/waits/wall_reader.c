@@ -59,7 +59,7 @@ struct infp_wall_reader {
         struct woken woken[MAX_WOKEN]; /* of the process that is being read */
         uint32_t n_woken;
 
-        _Atomic uint64_t tasks_torn, tasks_left_out, tasks_no_queue, tasks_cpu_ns;
+        _Atomic uint64_t tasks_torn, tasks_left_out, tasks_no_queue, tasks_cpu_ns, lag_cpu_ns;
         _Atomic uint64_t wanted, lost, n_torn, n_threads, own_cpu_ns, shown_period_ns;
         _Atomic int refused_call, refused_stack, refused_pid;
 };
@@ -328,6 +328,7 @@ static void tell_tasks(struct infp_wall_reader *reader, struct infp_wall_thread 
         atomic_fetch_add(&reader->tasks_left_out, counts.left_out);
         atomic_fetch_add(&reader->tasks_no_queue, counts.no_queue);
         atomic_fetch_add(&reader->tasks_cpu_ns, counts.own_cpu_ns);
+        atomic_fetch_add(&reader->lag_cpu_ns, counts.lag_cpu_ns);
 }
 
 /* moment NULL: it has not run since the last look. */
@@ -665,7 +666,8 @@ void infp_wall_reader_counts(const struct infp_wall_reader *reader, struct infp_
                 .n_threads = atomic_load(&reader->n_threads),
                 .own_cpu_ns = atomic_load(&reader->own_cpu_ns),
                 .tasks = { atomic_load(&reader->tasks_torn), atomic_load(&reader->tasks_left_out),
-                           atomic_load(&reader->tasks_no_queue), atomic_load(&reader->tasks_cpu_ns) },
+                           atomic_load(&reader->tasks_no_queue), atomic_load(&reader->tasks_cpu_ns),
+                           atomic_load(&reader->lag_cpu_ns) },
                 .refused = { atomic_load(&reader->refused_call), atomic_load(&reader->refused_stack),
                              atomic_load(&reader->refused_pid) },
         };

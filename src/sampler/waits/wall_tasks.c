@@ -56,7 +56,7 @@ struct infp_wall_tasks {
         struct infp_python python;
         int root_fd;
         bool is_ready; /* where tasks are is known */
-        uint64_t again_ns, pause_ns, types_ns, own_cpu_ns;
+        uint64_t again_ns, pause_ns, types_ns, own_cpu_ns, lag_cpu_ns;
         struct infp_python_task_layout layout;
         struct infp_python_objects objects;
         struct loop *loops;
@@ -441,19 +441,22 @@ static uint32_t walk_callback(struct infp_wall_tasks *tasks, const struct infp_w
 
 static void look_at_callback(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, uint64_t loop)
 {
+        const uint64_t begin_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         struct infp_python_pages pages;
         const struct infp_python_memory copies = infp_python_pages_begin(&pages, tasks->objects.memory);
         struct callback callback;
         const uint32_t n = walk_callback(tasks, look, loop, &copies, &callback);
 
         infp_python_pages_done(&pages);
-        if (!n)
-                return;
-        tasks->callback = callback;
-        for (uint32_t i = 0; i < n; i++)
-                tasks->callback_frames[i] = one_of(&tasks->thread[i]);
-        tasks->n_callback =
-                infp_wall_check_frames(look->checks, look->process, look->tid, n, tasks->callback_frames) ? n : 0;
+        if (n) {
+                tasks->callback = callback;
+                for (uint32_t i = 0; i < n; i++)
+                        tasks->callback_frames[i] = one_of(&tasks->thread[i]);
+                tasks->n_callback =
+                        infp_wall_check_frames(look->checks, look->process, look->tid, n, tasks->callback_frames) ? n
+                                                                                                                  : 0;
+        }
+        tasks->lag_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
 static bool is_same_callback(const struct callback *a, const struct callback *b)
@@ -536,10 +539,10 @@ static void look_at(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_
 
 void infp_wall_tasks_look(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look)
 {
-        const uint64_t begin_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        const uint64_t begin_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID), before_ns = tasks->lag_cpu_ns;
 
         look_at(tasks, look);
-        tasks->own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+        tasks->own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns - (tasks->lag_cpu_ns - before_ns);
 }
 
 bool infp_wall_tasks_have_come(struct infp_wall_tasks *tasks, int32_t pid)
@@ -556,7 +559,8 @@ bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn 
         uint32_t at = 0, n = 0;
 
         counts->own_cpu_ns += tasks->own_cpu_ns;
-        tasks->own_cpu_ns = 0;
+        counts->lag_cpu_ns += tasks->lag_cpu_ns;
+        tasks->own_cpu_ns = tasks->lag_cpu_ns = 0;
         counts->no_queue += tasks->has_no_queue;
         if (!tasks->has_look)
                 return !tasks->is_missing;

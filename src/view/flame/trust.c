@@ -58,7 +58,8 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
 {
         const bool is_timed = !strncmp(s->method, "BPF at switches", 15),
                    is_wall = !strcmp(s->mode, "wall"), /* threads are read in rounds, without records of the kernel */
-                is_async = !strcmp(s->mode, "async"), is_stopped = !strncmp(s->method, "stops", 5);
+                is_async = !strcmp(s->mode, "async"), is_lag = !strcmp(s->mode, "lag"),
+                   is_stopped = !strncmp(s->method, "stops", 5);
         const struct {
                 double n;
                 const char *one, *many;
@@ -66,11 +67,13 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
                 { s->lost,
                   is_wall      ? "sample of a round that came too late"
                   : is_async   ? "read of a task beyond the 1,024 that are read at a time"
+                  : is_lag     ? "look at an event loop whose callbacks cannot be read"
                   : is_stopped ? "stop that took too long, or was left out after such a one"
                   : is_timed   ? "wait without a sample, since there was no room for it"
                                : "record lost by the kernel",
                   is_wall      ? "samples of rounds that came too late"
                   : is_async   ? "reads of tasks beyond the 1,024 that are read at a time"
+                  : is_lag     ? "looks at event loops whose callbacks cannot be read"
                   : is_stopped ? "stops that took too long, or were left out after such a one"
                   : is_timed   ? "waits without a sample, since there was no room for it"
                                : "records lost by the kernel" },
@@ -242,7 +245,7 @@ static void put_python(struct infp_str *out, const struct infp_flame *f, const s
                 put_rejected(out, s);
         else if (s && !strcmp(s->mode, "async"))
                 put_tasks(out, s);
-        else if (s && *s->python_method)
+        else if (s && *s->python_method && strcmp(s->mode, "lag") != 0)
                 put_python_share(out, s);
         if (s && s->python_unknown > 0) {
                 infp_trust_count(out, s->python_unknown, "program runs", "programs run");

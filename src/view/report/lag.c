@@ -9,7 +9,7 @@ enum { SHOWN = 8, PLACES_SHOWN = 3, NAME_WIDTH = 15, MOST_JSON = 1024 };
 
 static const struct infp_sampling_mode *sampling_of(const struct infp_report *report)
 {
-        return infp_sampling_find(&report->functions.sampling, "async"); /* whose looks it is by */
+        return infp_sampling_find(&report->functions.sampling, "lag");
 }
 
 bool infp_report_lag_was_sought(const struct infp_report *report)
