@@ -246,6 +246,8 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
                                                      .filter = o->filter,
                                                      .part = o->part,
                                                      .no_inlined = o->no_inlined,
+                                                     .keeps_tasks = o->by == INFP_FLAME_BY_TASK ||
+                                                                    w->request->format == INFP_FLAME_PPROF,
                                                      .process = o->process,
                                                      .keeps_times = w->request->format != INFP_FLAME_PPROF };
         const struct infp_sampling_mode *sampling;

@@ -31,7 +31,8 @@ static const struct infp_option options[] = {
         { 0, "json", NULL, "the same as one JSON object", false },
         { 0, "diff", "RUN", "compare with an older run: red is more, blue is less", false },
         { 0, "reverse", NULL, "leaf first: the callers of the functions that take the time", false },
-        { 0, "by", "WHAT", "one graph per process, thread, state or mode; or group by module or line", false },
+        { 0, "by", "WHAT",
+          "one graph per process, thread, state, mode or task (of asyncio); or group by module or line", false },
         { 0, "mode", "MODE",
           "cpu, wall, off-cpu, python, async, lag, heap, or a mode of an imported profile (default: cpu; with "
           "--python-only python, where that was recorded)",
@@ -56,6 +57,7 @@ static const struct {
 } bys[] = {
         { "process", INFP_FLAME_BY_PROCESS }, { "thread", INFP_FLAME_BY_THREAD }, { "line", INFP_FLAME_BY_LINE },
         { "module", INFP_FLAME_BY_MODULE },   { "state", INFP_FLAME_BY_STATE },   { "mode", INFP_FLAME_BY_MODE },
+        { "task", INFP_FLAME_BY_TASK },
 };
 
 static int usage(const char *format, const char *value)
@@ -119,6 +121,16 @@ static int take_top(const struct infp_arguments *arguments, struct infp_flame_re
         return INFP_EXIT_OK;
 }
 
+/* Of one mode alone is it known which task was at work, or waited. */
+static int take_tasks(struct infp_flame_request *ret)
+{
+        if (ret->flame.mode && strcmp(ret->flame.mode, "async") != 0)
+                return usage("--by task is for --mode async (of `infprof record --async`), not for %s",
+                             ret->flame.mode);
+        ret->flame.mode = "async";
+        return INFP_EXIT_OK;
+}
+
 static int take_by(const struct infp_arguments *arguments, struct infp_flame_request *ret)
 {
         const char *by = infp_argument(arguments, "by");
@@ -126,9 +138,9 @@ static int take_by(const struct infp_arguments *arguments, struct infp_flame_req
         for (unsigned i = 0; by && i < INFP_COUNT(bys); i++)
                 if (!strcmp(by, bys[i].word)) {
                         ret->flame.by = bys[i].by;
-                        return INFP_EXIT_OK;
+                        return ret->flame.by == INFP_FLAME_BY_TASK ? take_tasks(ret) : INFP_EXIT_OK;
                 }
-        return by ? usage("--by %s: process, thread, line, module, state or mode", by) : INFP_EXIT_OK;
+        return by ? usage("--by %s: process, thread, line, module, state, mode or task", by) : INFP_EXIT_OK;
 }
 
 static int take_look(const struct infp_arguments *arguments, struct infp_flame_request *ret)
@@ -169,9 +181,10 @@ static int refuse(const struct infp_arguments *arguments, const struct infp_flam
                         is->option);
         if (!is->is_tree && request->flame.by &&
             (request->format != INFP_FLAME_SPEEDSCOPE || request->flame.by >= INFP_FLAME_BY_MODULE))
-                return usage("--by is not for --%s (--speedscope takes process, thread, state and mode): each sample "
-                             "has its thread and state",
-                             is->option);
+                return usage(
+                        "--by is not for --%s (--speedscope takes process, thread, state, mode and task): each sample "
+                        "has its thread and state",
+                        is->option);
         return INFP_EXIT_OK;
 }
 

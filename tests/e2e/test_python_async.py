@@ -1,4 +1,5 @@
 """What the tasks of asyncio wait for: record --async."""
+import gzip
 import json
 import os
 import re
@@ -156,7 +157,7 @@ def test_uvloop(infprof, client, uvloop):
     assert counted["taken"] == 0 and counted["lost"] > 0, counted
 
 
-def test_views(infprof, client):
+def test_views(infprof, client, tmp_path):
     done, said = client()
     path = done.run.path
     text = run([infprof, "report", "functions", "-r", path]).stdout
@@ -166,6 +167,24 @@ def test_views(infprof, client):
     assert folded.returncode == 0 and "request" in folded.stdout, folded
     states = {row["state"] for row in query(infprof, path, "SELECT DISTINCT state FROM stack_samples WHERE mode = 'async'")}
     assert "waiting for _asyncio.Future" in states and "waiting for _GatheringFuture" in states, states
+    by_task = run([infprof, "flamegraph", "-r", path, "--by", "task", "--folded"]).stdout
+    seconds = {}
+    for row in done.run.table("stack_samples"):
+        if row["mode"] == "async":
+            seconds[row["task"]] = seconds.get(row["task"], 0) + row["samples"]
+    counted = {}
+    for line in by_task.splitlines():
+        name = line.split(";")[0].replace("_", " ")  # as folded stacks are written
+        counted[name] = counted.get(name, 0) + int(line.rsplit(" ", 1)[1])
+    assert {name: counted[name] for name in counted if name.startswith("request ")} == {f"request {i}": seconds[f"request {i}"] for i in range(3)}, by_task
+    assert {"main()", "engine()"} <= set(counted) and not [name for name in counted if name.startswith("Task-")], by_task
+    assert sum(counted.values()) == sum(seconds.values()), (counted, seconds)
+    speedscope = json.loads(run([infprof, "flamegraph", "-r", path, "--by", "task", "--speedscope"]).stdout)
+    assert {"request 0", "main()"} <= {profile["name"] for profile in speedscope["profiles"]}, speedscope
+    assert run([infprof, "flamegraph", "-r", path, "--mode", "async", "-o", tmp_path / "out.pb.gz"]).returncode == 0
+    assert {b"task", b"request 0", b"main()"} <= set(re.findall(rb"task|request 0|main\(\)", gzip.decompress((tmp_path / "out.pb.gz").read_bytes())))
+    refused = run([infprof, "flamegraph", "-r", path, "--by", "task", "--mode", "wall"])
+    assert refused.returncode == 2 and "--by task is for --mode async" in refused.stderr, refused
     chrome = run([infprof, "flamegraph", "-r", path, "--mode", "async", "--chrome"])
     assert chrome.returncode == 1 and "tasks of asyncio overlap" in chrome.stderr, chrome
 

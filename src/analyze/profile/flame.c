@@ -318,6 +318,7 @@ int infp_flame_read(struct infp_run *run, const struct infp_flame_options *optio
                 .filter = options->filter,
                 .part = options->part,
                 .no_inlined = options->no_inlined,
+                .keeps_tasks = options->by == INFP_FLAME_BY_TASK,
                 .process = options->process,
                 .n_buckets = options->n_buckets,
         };

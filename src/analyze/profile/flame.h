@@ -14,7 +14,7 @@
 #include "model/stack_tables.h"
 #include "store/run.h"
 
-/* process, thread, state, mode: a node each between the root and the stacks. module: nodes are objects, not functions; calls within
+/* process, thread, state, mode, task: a node each between the root and the stacks. module: nodes are objects, not functions; calls within
  * one are one node. line: a function is split by the line that was executed there. mode takes all that have the unit of the
  * chosen one. */
 enum infp_flame_by {
@@ -23,6 +23,7 @@ enum infp_flame_by {
         INFP_FLAME_BY_THREAD,
         INFP_FLAME_BY_STATE,
         INFP_FLAME_BY_MODE,
+        INFP_FLAME_BY_TASK,
         INFP_FLAME_BY_MODULE,
         INFP_FLAME_BY_LINE
 };
@@ -50,7 +51,7 @@ struct infp_flame_function {
         enum infp_frame_kind kind;
         bool is_unnamed; /* a range of an object without a symbol, or all that has none in an object */
         bool is_inlined; /* wherever it was seen */
-        bool is_group;   /* no function: a process, thread, state or mode; or "[truncated]" */
+        bool is_group;   /* no function: a process, thread, state, mode or task; or "[truncated]" */
         bool is_line;    /* what was executed at one line of it (INFP_FLAME_BY_LINE) */
         /* Of waits (is_wait of nodes) self is that of the innermost function outside the kernel. */
         uint64_t self_samples, total_samples; /* total: each sample once, however often it recurs in the stack */

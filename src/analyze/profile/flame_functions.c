@@ -140,6 +140,9 @@ int infp_flame_group_of(struct infp_flame_builder *b, const struct infp_profile_
         case INFP_FLAME_BY_MODE:
                 snprintf(text, sizeof(text), "%.500s", sum->mode ? infp_profile_str(s, sum->mode) : "[no mode]");
                 break;
+        case INFP_FLAME_BY_TASK:
+                infp_profile_task_label(s, sum, text, sizeof(text));
+                break;
         default:
                 return 0;
         }

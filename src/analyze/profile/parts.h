@@ -22,6 +22,9 @@ struct infp_profile_reader {
         bool has_weights;
 };
 
+/* In the place of the names that asyncio gives to tasks: "Task-17" says nothing. */
+#define INFP_PROFILE_NO_TASK_NAME "Task-N"
+
 enum { INFP_PROFILE_COLUMNS = 12 };
 
 /* An open table and where the wanted columns are in it (-1: nowhere). */

@@ -67,6 +67,24 @@ void infp_profile_thread_label(const struct infp_profile *profile, uint32_t thre
         label(profile, is->name, "[thread]", with_number ? is->tid : 0, ret, size);
 }
 
+void infp_profile_task_label(const struct infp_profile *profile, const struct infp_profile_sum *sum, char *ret,
+                             size_t size)
+{
+        const char *name = infp_profile_str(profile, sum->task), *coroutine = NULL;
+        uint32_t node = sum->node;
+
+        if (name && !strcmp(name, INFP_PROFILE_NO_TASK_NAME) && !infp_profile_is_truncated(profile, sum)) {
+                while (profile->nodes[node].parent != INFP_PROFILE_NONE)
+                        node = profile->nodes[node].parent;
+                coroutine = infp_profile_str(
+                        profile, profile->levels[profile->frames[profile->nodes[node].frame].first_level].name);
+        }
+        if (coroutine)
+                snprintf(ret, size, "%.256s()", coroutine);
+        else
+                snprintf(ret, size, "%.256s", name ? name : "[no task]");
+}
+
 int infp_profile_no_memory(struct infp_err *err)
 {
         return infp_fail(err, -ENOMEM, "no memory for the stacks of the run; --from and --to take a part of it");

@@ -17,7 +17,7 @@
 
 enum {
         INFP_PROFILE_MOST =
-                1 << 23, /* different (stack, thread, state, mode); nodes; samples that are kept one by one */
+                1 << 23, /* different (stack, thread, state, mode, task); nodes; samples that are kept one by one */
         INFP_PROFILE_DEEPEST = 4096,    /* nodes of a stack; outer ones are left out */
         INFP_PROFILE_LEVELS = 64,       /* functions of a frame */
         INFP_PROFILE_NONE = UINT32_MAX, /* no node, thread, process */
@@ -76,6 +76,7 @@ struct infp_profile_sum {
         uint32_t node; /* innermost; INFP_PROFILE_NONE: the sample has no stack */
         uint32_t thread, process;
         uint32_t state, mode; /* strings; state 0: it ran */
+        uint32_t task;        /* string; 0: of none, or not asked for */
         bool is_truncated;
         struct infp_profile_cut cut;
         uint64_t samples, completed_samples; /* of them: outer frames were read just after the sample */
@@ -111,6 +112,7 @@ struct infp_profile_options {
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
         enum infp_profile_part part;
         bool no_inlined;    /* frames have level 0 alone */
+        bool keeps_tasks;   /* of asyncio, which are told apart by their names */
         int64_t process;    /* pid; 0: all */
         bool keeps_times;   /* each sample, in order of time */
         uint32_t n_buckets; /* of moments; 0: none */
@@ -159,3 +161,6 @@ void infp_profile_process_label(const struct infp_profile *profile, uint32_t pro
                                 size_t size);
 void infp_profile_thread_label(const struct infp_profile *profile, uint32_t thread, bool with_number, char *ret,
                                size_t size);
+/* The name that the program gave to the task, else its coroutine: "request()". */
+void infp_profile_task_label(const struct infp_profile *profile, const struct infp_profile_sum *sum, char *ret,
+                             size_t size);

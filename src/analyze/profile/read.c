@@ -19,7 +19,7 @@ static const struct infp_profile_column thread_columns[] = { [T_ID] = { "id", IN
                                                              [T_TID] = { "tid", INFP_I64 },
                                                              [T_NAME] = { "tName", INFP_STR },
                                                              [T_PID] = { "tPid", INFP_I64 } };
-enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED, IS_COMPLETED, CUT_BYTES };
+enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED, IS_COMPLETED, CUT_BYTES, TASK };
 static const struct infp_profile_column sample_columns[] = {
         [PROCESS] = { "process", INFP_ID64 },
         [TID] = { "tid", INFP_I64 },
@@ -32,6 +32,7 @@ static const struct infp_profile_column sample_columns[] = {
         [IS_TRUNCATED] = { "is_truncated", INFP_BOOL },
         [IS_COMPLETED] = { "is_completed", INFP_BOOL },
         [CUT_BYTES] = { "cut_bytes", INFP_I64 },
+        [TASK] = { "task", INFP_STR },
 };
 
 /* The arrays hold what is hashed; 64 bits do not collide by chance. */
@@ -146,7 +147,7 @@ static bool is_wanted(const struct infp_profile_reader *reader, const struct inf
 static int sum_of(struct infp_profile_reader *reader, const struct infp_profile_sum *is, uint64_t stack, uint32_t *ret,
                   struct infp_err *err)
 {
-        const uint64_t parts[] = { stack, is->thread, is->process, is->state, is->mode, is->is_truncated };
+        const uint64_t parts[] = { stack, is->thread, is->process, is->state, is->mode, is->task, is->is_truncated };
         const uint64_t key = hash_of(parts, sizeof(parts), 0);
         const uint64_t *known = infp_map_get(&reader->sums, key);
         struct infp_profile *s = reader->profile;
@@ -200,6 +201,35 @@ static int add_time(struct infp_profile_reader *reader, uint64_t t_ns, uint32_t 
         return 0;
 }
 
+static bool is_numbered(const char *name, size_t size)
+{
+        const size_t n = strlen("Task-");
+        size_t i = n;
+
+        if (size <= n || memcmp(name, "Task-", n) != 0)
+                return false;
+        while (i < size && name[i] >= '0' && name[i] <= '9')
+                i++;
+        return i == size;
+}
+
+/* Names of asyncio's own are one: a server has a new one for each request. */
+static int task_of(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, uint32_t *ret,
+                   struct infp_err *err)
+{
+        static const char none[] = INFP_PROFILE_NO_TASK_NAME;
+        const char *name;
+        size_t size;
+
+        if (!infp_profile_has(scan, TASK))
+                return 0;
+        name = infp_batch_str(&scan->batch, (unsigned) scan->at[TASK], scan->row, &size);
+        if (!is_numbered(name, size))
+                return infp_profile_text(reader, scan, TASK, ret, err);
+        return infp_strings_add(&reader->profile->strings, none, strlen(none), ret) < 0 ? infp_profile_no_memory(err)
+                                                                                        : 0;
+}
+
 static int add_row(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, struct infp_err *err)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(&scan->batch, 0, scan->row);
@@ -214,6 +244,8 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
         INFP_TRY(who(reader, scan, &is, err));
         if (!is_wanted(reader, &is) || n <= 0)
                 return 0;
+        if (reader->options->keeps_tasks)
+                INFP_TRY(task_of(reader, scan, &is.task, err));
         if (infp_profile_has(scan, WEIGHT)) {
                 weight = infp_batch_f64(&scan->batch, (unsigned) scan->at[WEIGHT], scan->row);
                 weight = isfinite(weight) ? weight : 0;

@@ -244,12 +244,17 @@ static void put_labels(struct writer *w, const struct infp_profile_sum *sum)
         const struct infp_profile *s = w->profile;
         const struct infp_profile_process *process = &s->processes[sum->process];
         const struct infp_profile_thread *thread = &s->threads[sum->thread];
+        char task[512];
 
         put_label(w, "process", infp_profile_str(s, process->name), 0);
         put_label(w, "pid", NULL, process->pid);
         put_label(w, "thread", infp_profile_str(s, thread->name), 0);
         put_label(w, "tid", NULL, thread->tid);
         put_label(w, "state", infp_profile_str(s, sum->state), 0);
+        if (!sum->task)
+                return;
+        infp_profile_task_label(s, sum, task, sizeof(task));
+        put_label(w, "task", task, 0);
 }
 
 static void put_sample(struct writer *w, const struct infp_profile_sum *sum)

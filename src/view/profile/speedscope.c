@@ -103,6 +103,9 @@ static void name_profile(const struct writer *w, const struct infp_profile_sum *
         case INFP_FLAME_BY_MODE:
                 snprintf(ret, size, "%.500s", sum->mode ? infp_profile_str(s, sum->mode) : "[no mode]");
                 break;
+        case INFP_FLAME_BY_TASK:
+                infp_profile_task_label(s, sum, ret, size);
+                break;
         default:
                 if (!s->threads[sum->thread].id && !s->threads[sum->thread].tid) { /* an import that knows none */
                         snprintf(ret, size, "%.500s", w->about->name);
