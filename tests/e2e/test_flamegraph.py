@@ -476,7 +476,7 @@ def test_whose_time_a_wait_is_on_the_page():
     for is_leaf_first in (False, True):
         asked = [[wait == "1", kinds.split(","), is_leaf_first] for _, _, wait, kinds, _ in cases]
         done = subprocess.run(["node", "-e", script, json.dumps(asked)], capture_output=True, text=True, check=True)
-        assert json.loads(done.stdout) == [int(case[-1]) for case in cases] and len(cases) == 11
+        assert json.loads(done.stdout) == [int(case[-1]) for case in cases] and len(cases) == 13
 
 
 def test_diff_refuses_other_modes(flamegraph, imported):

@@ -336,7 +336,7 @@ static void test_waits(void **state)
                 n++;
         }
         fclose(file);
-        assert_int_equal(n, 11);
+        assert_int_equal(n, 13);
 }
 
 static void test_modes(void **state)

@@ -118,7 +118,7 @@ static bool is_wait(const struct infp_profile *s, const struct infp_profile_sum 
 {
         const char *mode = infp_profile_str(s, sum->mode);
 
-        return mode && (!strcmp(mode, "off-cpu") || (!strcmp(mode, "wall") && sum->state));
+        return mode && (!strcmp(mode, "off-cpu") || ((!strcmp(mode, "wall") || !strcmp(mode, "lag")) && sum->state));
 }
 
 /* The stack node that a sample is self time of: of a wait, the innermost outside the kernel; the page finds it by ownerOf of
