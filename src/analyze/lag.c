@@ -2,63 +2,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "analyze/profile/profile.h"
 #include "base/mem.h"
 #include "base/sort.h"
 
 #define NEAR_NS 1000 /* rows of one callback follow each other; weights are in seconds */
-
-/* Whose code a file is: the lower, the more it says to who wrote the program. */
-enum owner { PROGRAM, PACKAGE, LIBRARY, NATIVE, NOBODY };
-
-static enum owner owner_of(const struct infp_profile *profile, const struct infp_profile_frame *frame)
-{
-        const char *file = infp_profile_str(profile, profile->levels[frame->first_level].file);
-
-        if (frame->kind != INFP_FRAME_PYTHON)
-                return NATIVE;
-        if (!file || *file == '<')
-                return LIBRARY;
-        if (strstr(file, "/site-packages/") || strstr(file, "/dist-packages/"))
-                return PACKAGE;
-        return strstr(file, "/lib/python3") ? LIBRARY : PROGRAM;
-}
-
-static struct infp_lag_place place_of(const struct infp_profile *profile, uint32_t node)
-{
-        struct infp_lag_place ret = { 0 };
-        enum owner best = NOBODY;
-
-        for (; node != INFP_PROFILE_NONE; node = profile->nodes[node].parent) {
-                const struct infp_profile_frame *frame = &profile->frames[profile->nodes[node].frame];
-                const struct infp_profile_level *level = &profile->levels[frame->first_level];
-                const enum owner owner = owner_of(profile, frame);
-
-                if (owner < best)
-                        ret = (struct infp_lag_place){ level->name, level->file, level->line, 0 };
-                best = owner < best ? owner : best;
-        }
-        return ret;
-}
-
-static int add_place(struct infp_lag_thread *thread, const struct infp_lag_place *place, double seconds)
-{
-        struct infp_lag_place *at = thread->places;
-        uint32_t i = 0;
-
-        while (i < thread->n_places &&
-               (at[i].function != place->function || at[i].file != place->file || at[i].line != place->line))
-                i++;
-        if (i == thread->n_places) {
-                if (!INFP_MAKE_ROOM(thread->places, thread->n_places, thread->cap_places, 8))
-                        return -ENOMEM;
-                thread->places[thread->n_places++] = *place;
-        }
-        thread->places[i].seconds += seconds;
-        return 0;
-}
 
 static uint64_t distance(uint64_t a, uint64_t b)
 {
@@ -69,8 +17,6 @@ static uint64_t distance(uint64_t a, uint64_t b)
 static int take(const struct infp_profile *profile, const struct infp_profile_time *time,
                 struct infp_lag_thread *thread)
 {
-        const struct infp_lag_place place = place_of(profile, profile->sums[time->sum].node);
-
         if (!thread->n || distance(thread->end_ns, time->t_ns) > NEAR_NS) {
                 thread->n++;
                 thread->current_s = 0;
@@ -79,19 +25,12 @@ static int take(const struct infp_profile *profile, const struct infp_profile_ti
         thread->longest_s = thread->current_s > thread->longest_s ? thread->current_s : thread->longest_s;
         thread->seconds += time->weight;
         thread->end_ns = time->t_ns + (uint64_t) (time->weight * 1e9 + 0.5);
-        return add_place(thread, &place, time->weight);
+        return infp_profile_places_add(&thread->places, profile, profile->sums[time->sum].node, time->weight);
 }
 
 static int by_seconds(const void *a, const void *b)
 {
         const struct infp_lag_thread *x = a, *y = b;
-
-        return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
-}
-
-static int place_by_seconds(const void *a, const void *b)
-{
-        const struct infp_lag_place *x = a, *y = b;
 
         return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
 }
@@ -116,7 +55,7 @@ static int take_all(const struct infp_profile *profile, uint32_t *at, struct inf
                 INFP_TRY(take(profile, time, &ret->list[at[thread] - 1]));
         }
         for (uint32_t i = 0; i < ret->n; i++)
-                infp_sort(ret->list[i].places, ret->list[i].n_places, sizeof(*ret->list[i].places), place_by_seconds);
+                infp_profile_places_sort(&ret->list[i].places);
         infp_sort(ret->list, ret->n, sizeof(*ret->list), by_seconds);
         return 0;
 }
@@ -142,7 +81,7 @@ int infp_lag_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_la
 void infp_lag_done(struct infp_lag_report *lag)
 {
         for (uint32_t i = 0; i < lag->n; i++)
-                free(lag->list[i].places);
+                infp_profile_places_done(&lag->list[i].places);
         free(lag->list);
         infp_strings_done(&lag->strings);
         *lag = (struct infp_lag_report){ 0 };

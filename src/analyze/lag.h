@@ -2,24 +2,17 @@
  * between looks alone, so that all times are lower bounds. */
 #pragma once
 
+#include "analyze/profile/place.h"
 #include "base/err.h"
 #include "base/strings.h"
 #include "store/run.h"
-
-/* Where a loop was held: of the functions of the callback the innermost that is the program's own. */
-struct infp_lag_place {
-        uint32_t function, file; /* strings; 0: not known */
-        int64_t line;            /* 0: not known */
-        double seconds;
-};
 
 struct infp_lag_thread {
         uint32_t name, process; /* strings */
         int64_t tid, pid;       /* 0: not known */
         uint64_t n;             /* callbacks that held its loop */
         double seconds, longest_s;
-        struct infp_lag_place *places; /* those of the most time first */
-        uint32_t n_places, cap_places;
+        struct infp_profile_places places; /* where it was held */
         /* While rows are taken. */
         uint64_t end_ns;
         double current_s;

@@ -27,6 +27,7 @@ void infp_report_done(struct infp_report *report)
         infp_program_spans_done(&report->program_spans);
         infp_gil_done(&report->gil);
         infp_lag_done(&report->lag);
+        infp_tasks_done(&report->tasks);
         infp_thread_stops_done(&report->stops);
         infp_report_functions_done(&report->functions);
         free(report->from_label);
@@ -238,12 +239,21 @@ static int read_functions(struct infp_report *report, struct infp_run *run, enum
 }
 
 /* After the functions, which know the modes that have samples. */
-static int read_lag(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+static bool has_mode(const struct infp_report *report, const char *mode)
 {
         for (unsigned i = 0; i < report->functions.n; i++)
-                if (!strcmp(report->functions.flames[i].mode, "lag"))
-                        return infp_lag_read(run, report->range.t0, report->range.t1, &report->lag, err);
-        return 0;
+                if (!strcmp(report->functions.flames[i].mode, mode))
+                        return true;
+        return false;
+}
+
+static int read_asyncio(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+{
+        const struct infp_range *range = &report->range;
+
+        if (has_mode(report, "lag"))
+                INFP_TRY(infp_lag_read(run, range->t0, range->t1, &report->lag, err));
+        return has_mode(report, "async") ? infp_tasks_read(run, range->t0, range->t1, &report->tasks, err) : 0;
 }
 
 static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
@@ -341,7 +351,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, enum in
         INFP_TRY(read_containers(report, run, &options, err));
         INFP_TRY(read_gpus(report, run, &options, err));
         INFP_TRY(read_functions(report, run, part, err));
-        INFP_TRY(pass(report, infp_table_stack_samples.name, read_lag(report, run, err), err));
+        INFP_TRY(pass(report, infp_table_stack_samples.name, read_asyncio(report, run, err), err));
         INFP_TRY(pass(report, infp_table_stack_samples.name, infp_gil_read(run, &options, &report->gil, err), err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));

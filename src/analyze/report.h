@@ -21,6 +21,7 @@
 #include "analyze/report_functions.h"
 #include "analyze/report_processes.h"
 #include "analyze/requests.h"
+#include "analyze/tasks.h"
 #include "analyze/thread_stops.h"
 #include "base/err.h"
 #include "store/run.h"
@@ -77,6 +78,7 @@ struct infp_report {
         struct infp_program_spans program_spans;
         struct infp_gil_report gil;
         struct infp_lag_report lag;
+        struct infp_tasks tasks;
         struct infp_thread_stops stops;
 
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */

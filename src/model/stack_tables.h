@@ -139,6 +139,7 @@ enum infp_frame_kind {
 };
 const char *infp_frame_kind_name(enum infp_frame_kind kind);
 int infp_frame_kind_by_name(const char *name, size_t size); /* or -ENOENT */
+#define INFP_STATE_WAITS_FOR_LOOP "waiting for the loop"    /* state of a task of asyncio that could go on */
 #define INFP_PYTHON_OBJECT "[python]"                       /* stands for the file of a Python frame that has no name */
 /* Whether a file can name it: memory cannot, nor can an object that could not be read, whose addresses are offsets that may mean
  * anything. object: its path; the kernel needs none. */

@@ -167,6 +167,19 @@ def test_views(infprof, client, tmp_path):
     assert folded.returncode == 0 and "request" in folded.stdout, folded
     states = {row["state"] for row in query(infprof, path, "SELECT DISTINCT state FROM stack_samples WHERE mode = 'async'")}
     assert "waiting for _asyncio.Future" in states and "waiting for _GatheringFuture" in states, states
+    rows = [row for row in waits.rows(done.run, "async") if row.task == "request 0"]
+    tasks = {task["name"]: task for task in json.loads(run([infprof, "report", "--json", "-r", path]).stdout)["tasks"]["names"]}
+    assert {f"request {i}" for i in range(3)} | {"main()", "engine()"} <= set(tasks), tasks
+    one, place = tasks["request 0"], tasks["request 0"]["places"][0]
+    asked = sum(row.weight for row in rows if has_line(row, LINES["answer"]) and row.state not in (None, "waiting for the loop"))
+    assert one["total_s"] == pytest.approx(sum(row.weight for row in rows)) and place["total_s"] == pytest.approx(asked), (one, asked)
+    assert place["function"] == "ask" and place["line"] == LINES["answer"] and place["file"].endswith("client.py"), place
+    assert one["total_s"] == pytest.approx(one["awaits_s"] + one["ready_s"] + one["runs_s"]), one
+    share = f"{100 * asked / one['total_s']:.1f} %"
+    tasks = run([infprof, "report", "tasks", "-r", path]).stdout
+    assert re.search(rf"^  request 0  .*\n +{share}  ask  client.py:{place['line']}$", tasks, re.M), tasks
+    page = run([infprof, "report", "--html", "-o", "-", "-r", path]).stdout.split('<section id="tasks"')[1].split("</section>")[0]
+    assert f"<td>ask  client.py:{place['line']}, {share}<br>" in page and ">request 0</th>" in page, page
     by_task = run([infprof, "flamegraph", "-r", path, "--by", "task", "--folded"]).stdout
     seconds = {}
     for row in done.run.table("stack_samples"):

@@ -6,7 +6,7 @@ import subprocess
 from stacks import Names, object_name
 
 HERE = pathlib.Path(__file__).resolve().parent
-Row = collections.namedtuple("Row", "t_ns tid state weight samples frames is_truncated")
+Row = collections.namedtuple("Row", "t_ns tid state weight samples frames is_truncated task")
 Frame = collections.namedtuple("Frame", "name object address kind line")
 Truth = collections.namedtuple("Truth", "kind tid life cpu waited errors end")
 
@@ -49,7 +49,7 @@ def rows(run, mode, binaries=None):
         return known[node]
 
     return [Row(row["t_ns"], row["tid"], row["state"], row["weight"], row["samples"],
-                path(row["stack"]) if row["stack"] is not None else (), row["is_truncated"])
+                path(row["stack"]) if row["stack"] is not None else (), row["is_truncated"], row["task"])
             for row in run.table("stack_samples") if row["mode"] == mode]
 
 

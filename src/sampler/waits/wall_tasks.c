@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/sort.h"
 #include "base/time.h"
+#include "model/stack_tables.h"
 #include "sampler/python/pages.h"
 #include "unwind/python/task.h"
 
@@ -216,7 +217,7 @@ static void describe(struct infp_wall_tasks *tasks, struct infp_wall_task *ret)
         ret->is_running = task->state == INFP_PYTHON_TASK_RUNNING;
         ret->is_cut = task->chain == INFP_PYTHON_CHAIN_TOO_DEEP;
         if (task->state != INFP_PYTHON_TASK_WAITING)
-                copy_text(ret->state, "waiting for the loop");
+                copy_text(ret->state, INFP_STATE_WAITS_FOR_LOOP);
         else
                 snprintf(ret->state, sizeof(ret->state), "waiting for %s", type ? type->name : "a future");
 }

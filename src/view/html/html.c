@@ -111,6 +111,7 @@ int infp_report_html(struct infp_out *out, const struct infp_report *report, str
         infp_html_labels(&out->text, report);
         INFP_TRY(infp_html_functions(&out->text, report, &code));
         infp_html_gil(&out->text, report);
+        infp_html_tasks(&out->text, report);
         infp_html_lag(&out->text, report);
         infp_html_program_spans(&out->text, report);
         infp_str_puts(&out->text, "<noscript><p class=\"notice\">Charts need JavaScript. The figures above are "

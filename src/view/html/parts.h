@@ -42,7 +42,8 @@ void infp_html_labels(struct infp_str *out, const struct infp_report *report);
 
 /* Functions that the time went to, a mode after the other, and spans of programs by name; where the run has any. -ENOMEM. */
 int infp_html_functions(struct infp_str *out, const struct infp_report *report, const struct infp_html_code *code);
-void infp_html_gil(struct infp_str *out, const struct infp_report *report); /* where threads used Python's GIL */
+void infp_html_gil(struct infp_str *out, const struct infp_report *report);   /* where threads used Python's GIL */
+void infp_html_tasks(struct infp_str *out, const struct infp_report *report); /* of asyncio */
 void infp_html_lag(struct infp_str *out,
                    const struct infp_report *report); /* callbacks that held event loops of asyncio */
 void infp_html_program_spans(struct infp_str *out, const struct infp_report *report);

@@ -212,22 +212,31 @@ void infp_html_gil(struct infp_str *out, const struct infp_report *report)
         end_section(out);
 }
 
-/* Each place in a line. */
-static void put_held(struct infp_str *out, const struct infp_lag_report *lag, const struct infp_lag_thread *thread)
+/* A cell with each place in a line, and its time. whole: a share of it in place of the time; 0: none. */
+static void put_places(struct infp_str *out, const struct infp_strings *strings,
+                       const struct infp_profile_places *places, double whole)
 {
-        infp_autostr struct infp_str where = { 0 };
-
-        begin_thread(out, infp_report_lag_name(lag, thread->name), thread->tid,
-                     infp_report_lag_name(lag, thread->process));
         infp_str_puts(out, "<td>");
-        for (uint32_t i = 0; i < thread->n_places && i < PLACES; i++) { /* bound: the thread's times have all */
-                infp_str_clear(&where);
-                infp_report_lag_place(&where, lag, &thread->places[i]);
-                infp_str_printf(&where, ", %s", infp_report_seconds(thread->places[i].seconds).text);
+        for (uint32_t i = 0; i < places->n && i < PLACES; i++) { /* bound: figures beside them have all */
+                const struct infp_profile_place *place = &places->list[i];
+                infp_autostr struct infp_str words = { 0 };
+
+                infp_report_place(&words, strings, place);
+                if (whole > 0)
+                        infp_str_printf(&words, ", %s %%", infp_fixed(100 * place->seconds / whole, 1).text);
+                else
+                        infp_str_printf(&words, ", %s", infp_report_seconds(place->seconds).text);
                 infp_str_puts(out, i ? "<br>" : "");
-                infp_html_text(out, where.data ? where.data : "");
+                infp_html_text(out, words.data ? words.data : "");
         }
         infp_str_puts(out, "</td>");
+}
+
+static void put_held(struct infp_str *out, const struct infp_lag_report *lag, const struct infp_lag_thread *thread)
+{
+        begin_thread(out, infp_report_string(&lag->strings, thread->name), thread->tid,
+                     infp_report_string(&lag->strings, thread->process));
+        put_places(out, &lag->strings, &thread->places, 0);
         put_cell(out, infp_count(thread->n).text);
         put_cell(out, infp_report_seconds(thread->seconds).text);
         put_cell(out, infp_report_seconds(thread->longest_s).text);
@@ -261,6 +270,42 @@ void infp_html_lag(struct infp_str *out, const struct infp_report *report)
         if (lag->n > THREADS)
                 infp_str_printf(out, "\n<p class=\"note\">%s more.</p>", infp_count(lag->n - THREADS).text);
         infp_report_lag_notes(report, put_note, out);
+        end_section(out);
+}
+
+static void put_task(struct infp_str *out, const struct infp_tasks *tasks, const struct infp_task *task)
+{
+        char text[64];
+
+        begin_row(out, infp_report_string(&tasks->strings, task->name));
+        put_text(out, infp_report_string(&tasks->strings, task->process));
+        put_places(out, &tasks->strings, &task->places, task->total_s);
+        put_cell(out, infp_report_seconds(task->total_s).text);
+        for (unsigned i = 0; i < INFP_TASK_DOES; i++) {
+                snprintf(text, sizeof(text), "%s %%", infp_report_task_share(task, task->seconds[i]).text);
+                put_cell(out, text);
+        }
+        infp_str_puts(out, "</tr>");
+}
+
+void infp_html_tasks(struct infp_str *out, const struct infp_report *report)
+{
+        static const char *const texts[] = { "task", "process", "where it waits", NULL }, *const numbers[] = {
+                "time", "awaits", "ready", "runs", NULL
+        };
+        const struct infp_tasks *tasks = &report->tasks;
+
+        if (!tasks->n)
+                return;
+        begin_section(out, "tasks", "Tasks of asyncio");
+        begin_table(out, "tasks of asyncio, by name", texts, numbers);
+        for (uint32_t i = 0; i < tasks->n && i < THREADS; i++) /* bound: the rest is counted below */
+                put_task(out, tasks, &tasks->list[i]);
+        infp_str_puts(out, "\n</tbody></table></div>");
+        if (tasks->n > THREADS)
+                infp_str_printf(out, "\n<p class=\"note\">Tasks of %s more names.</p>",
+                                infp_count(tasks->n - THREADS).text);
+        put_note(out, "estimated", infp_report_tasks_note);
         end_section(out);
 }
 

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "base/human.h"
-#include "base/text.h"
 #include "view/report/parts.h"
 
 enum { SHOWN = 8, PLACES_SHOWN = 3, NAME_WIDTH = 15, MOST_JSON = 1024 };
@@ -36,39 +35,21 @@ void infp_report_lag_notes(const struct infp_report *report, infp_report_note_fn
                 note(context, "not known", absence->reason);
 }
 
-void infp_report_lag_place(struct infp_str *out, const struct infp_lag_report *lag, const struct infp_lag_place *place)
-{
-        const char *function = infp_strings_get(&lag->strings, place->function),
-                   *file = infp_strings_get(&lag->strings, place->file);
-
-        infp_str_puts(out, function ? function : "[unknown]");
-        if (file)
-                infp_str_printf(out, "  %s", infp_base_name(file));
-        if (file && place->line)
-                infp_str_printf(out, ":%lld", (long long) place->line);
-}
-
-const char *infp_report_lag_name(const struct infp_lag_report *lag, uint32_t string)
-{
-        const char *name = infp_strings_get(&lag->strings, string);
-
-        return name ? name : "-";
-}
-
 static void put_thread(struct infp_out *out, const struct infp_lag_report *lag, const struct infp_lag_thread *thread)
 {
         infp_report_put(out, "  %8lld ", (long long) thread->tid);
-        infp_report_put_padded(out, infp_report_lag_name(lag, thread->name), NAME_WIDTH, false);
+        infp_report_put_padded(out, infp_report_string(&lag->strings, thread->name), NAME_WIDTH, false);
         infp_report_put(out, " %7s %9s %9s  ", infp_count(thread->n).text, infp_report_seconds(thread->seconds).text,
                         infp_report_seconds(thread->longest_s).text);
-        infp_report_put_padded(out, infp_report_lag_name(lag, thread->process), NAME_WIDTH, true);
+        infp_report_put_padded(out, infp_report_string(&lag->strings, thread->process), NAME_WIDTH, true);
         infp_report_end(out);
         /* bound: the times of those that are left out are in the thread's */
-        for (uint32_t i = 0; i < thread->n_places && i < PLACES_SHOWN; i++) {
+        for (uint32_t i = 0; i < thread->places.n && i < PLACES_SHOWN; i++) {
                 infp_autostr struct infp_str words = { 0 };
 
-                infp_report_lag_place(&words, lag, &thread->places[i]);
-                infp_report_put(out, "  %34s %9s            ", "", infp_report_seconds(thread->places[i].seconds).text);
+                infp_report_place(&words, &lag->strings, &thread->places.list[i]);
+                infp_report_put(out, "  %34s %9s            ", "",
+                                infp_report_seconds(thread->places.list[i].seconds).text);
                 infp_report_put(out, "%s", words.data ? words.data : "");
                 infp_report_end(out);
         }
@@ -101,29 +82,15 @@ void infp_report_lag_short(struct infp_out *out, const struct infp_report *repor
 
         if (!lag->n)
                 return;
-        infp_report_lag_place(&words, lag, thread->places);
+        infp_report_place(&words, &lag->strings, thread->places.list);
         infp_report_title(out, "Event loop");
         infp_report_line(out, "held",
                          "the event loop of thread %lld (%s) was held %s time%s for 100 ms or more by one callback, %s "
                          "in all, longest %s, most by %s: `infprof report lag`",
-                         (long long) thread->tid, infp_report_lag_name(lag, thread->name), infp_count(thread->n).text,
-                         thread->n == 1 ? "" : "s", infp_report_seconds(thread->seconds).text,
-                         infp_report_seconds(thread->longest_s).text, words.data ? words.data : "");
-}
-
-static void put_json_place(struct infp_json *json, const struct infp_lag_report *lag,
-                           const struct infp_lag_place *place)
-{
-        infp_json_object(json);
-        infp_json_member_str(json, "function", infp_strings_get(&lag->strings, place->function));
-        infp_json_member_str(json, "file", infp_strings_get(&lag->strings, place->file));
-        infp_json_key(json, "line");
-        if (place->line)
-                infp_json_i64(json, place->line);
-        else
-                infp_json_null(json);
-        infp_json_member_f64(json, "total_s", place->seconds);
-        infp_json_object_end(json);
+                         (long long) thread->tid, infp_report_string(&lag->strings, thread->name),
+                         infp_count(thread->n).text, thread->n == 1 ? "" : "s",
+                         infp_report_seconds(thread->seconds).text, infp_report_seconds(thread->longest_s).text,
+                         words.data ? words.data : "");
 }
 
 static void put_json_thread(struct infp_json *json, const struct infp_lag_report *lag,
@@ -141,11 +108,7 @@ static void put_json_thread(struct infp_json *json, const struct infp_lag_report
         infp_json_member_u64(json, "n", thread->n);
         infp_json_member_f64(json, "total_s", thread->seconds);
         infp_json_member_f64(json, "max_s", thread->longest_s);
-        infp_json_key(json, "places");
-        infp_json_array(json);
-        for (uint32_t i = 0; i < thread->n_places; i++)
-                put_json_place(json, lag, &thread->places[i]);
-        infp_json_array_end(json);
+        infp_report_json_places(json, &lag->strings, &thread->places);
         infp_json_object_end(json);
 }
 

@@ -64,9 +64,13 @@ bool infp_report_lag_was_sought(const struct infp_report *report);
 /* What its figures are, and what is not known. */
 typedef void infp_report_note_fn(void *context, const char *label, const char *text);
 void infp_report_lag_notes(const struct infp_report *report, infp_report_note_fn *note, void *context);
+void infp_report_tasks(struct infp_out *out, const struct infp_report *report);
+struct human infp_report_task_share(const struct infp_task *task, double seconds); /* percent of its time */
+extern const char infp_report_tasks_note[];                                        /* what its figures are */
 /* "handle  app.py:12" */
-void infp_report_lag_place(struct infp_str *out, const struct infp_lag_report *lag, const struct infp_lag_place *place);
-const char *infp_report_lag_name(const struct infp_lag_report *lag, uint32_t string); /* "-": not known */
+void infp_report_place(struct infp_str *out, const struct infp_strings *strings,
+                       const struct infp_profile_place *place);
+const char *infp_report_string(const struct infp_strings *strings, uint32_t string); /* "-": not known */
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
@@ -87,6 +91,9 @@ void infp_report_json_spans(struct infp_json *json, const struct infp_report *re
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_gil(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_lag(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_tasks(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_places(struct infp_json *json, const struct infp_strings *strings,
+                             const struct infp_profile_places *places); /* a member of the object that is open */
 void infp_report_json_functions(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_limits(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);
