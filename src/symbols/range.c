@@ -43,7 +43,7 @@ void infp_ranges_read(struct infp_image *image, struct infp_ranges *ret)
         if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0)
                 return;
         unpacked = infp_object_unpack(&elf);
-        if (infp_unwind_table_measure(&elf, &room) < 0)
+        if (infp_unwind_table_measure_functions(&elf, &room) < 0)
                 return;
         if (image->most_bytes && room.bytes > ROOM_FACTOR * image->most_bytes)
                 return;

@@ -33,10 +33,14 @@ struct infp_unwind_table {
 struct infp_unwind_room {
         uint64_t bytes; /* of memory while it is built; the table itself is smaller */
         uint32_t n_entries, max_rows, max_rules, max_saves;
+        bool has_rules; /* else a row says only whether there is a function */
 };
 
 /* Returns 0, -ENODATA when the image has no call frame information, or -EFBIG. */
 int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_room *ret);
+
+/* The same for a table of functions alone, without rules for the code in them: a tenth of the work. */
+int infp_unwind_table_measure_functions(const struct infp_elf *elf, struct infp_unwind_room *ret);
 
 /* Builds the table at the begin of memory, which is aligned to 8 and has room->bytes. ret->size bytes are the table's; the rest is
  * free again. Returns 0, or -ENOSPC when the image changed after it was measured. */

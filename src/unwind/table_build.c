@@ -138,6 +138,7 @@ struct build {
         struct infp_entries entries;
         struct infp_go go;
         bool is_assembly; /* of the Go function that is at work */
+        bool has_rules;
         struct rule_set rules;
         uint32_t *pcs;
         uint16_t *row_rules;
@@ -172,7 +173,7 @@ static int count_value(void *context, uint64_t pc, int32_t value)
 }
 
 /* Entries and rows of a Go program's functions. */
-static void measure_go(const struct infp_elf *elf, uint64_t *n_entries, uint64_t *n_rows)
+static void measure_go(const struct infp_elf *elf, bool has_rules, uint64_t *n_entries, uint64_t *n_rows)
 {
         struct infp_go_function function;
         struct infp_go go;
@@ -184,13 +185,14 @@ static void measure_go(const struct infp_elf *elf, uint64_t *n_entries, uint64_t
                         continue;
                 ++*n_entries;
                 *n_rows += 3;
-                infp_go_values(&go, &function, function.stack, count_value, n_rows);
+                if (has_rules)
+                        infp_go_values(&go, &function, function.stack, count_value, n_rows);
         }
 }
 
-int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_room *ret)
+static int measure(const struct infp_elf *elf, bool has_rules, struct infp_unwind_room *ret)
 {
-        struct infp_unwind_room room = { 0 };
+        struct infp_unwind_room room = { .has_rules = has_rules };
         struct infp_entries entries;
         struct infp_fde fde;
         uint64_t n = elf->n_plts, n_rows = 16 + 8 * (uint64_t) elf->n_plts;
@@ -199,7 +201,7 @@ int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_roo
 
         if (r < 0 && r != -ENODATA)
                 return r;
-        measure_go(elf, &n, &n_rows);
+        measure_go(elf, has_rules, &n, &n_rows);
         if (r < 0 && n == elf->n_plts)
                 return r;
         while ((r = infp_entries_next(&entries, &fde, &section)) != 0) {
@@ -207,13 +209,15 @@ int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_roo
                         continue;
                 n++;
                 /* A row takes an instruction that moves on and one that changes something. */
-                n_rows += (uint64_t) (fde.program_end - fde.program) / 2 + 3;
+                n_rows += 3 + (has_rules ? (uint64_t) (fde.program_end - fde.program) / 2 : 0);
         }
         if (n_rows > UINT32_MAX / 32)
                 return -EFBIG;
         room.n_entries = (uint32_t) n;
         room.max_rows = (uint32_t) n_rows;
-        room.max_rules = room.max_rows < MAX_RULES ? room.max_rows : MAX_RULES;
+        room.max_rules = !has_rules                   ? INFP_RULE_KNOWN
+                         : room.max_rows < MAX_RULES ? room.max_rows
+                                                     : MAX_RULES;
         room.max_saves = room.max_rules * 8 + 256;
         room.bytes = align(sizeof(struct infp_unwind_table)) + align(room.max_rules * sizeof(struct infp_unwind_rule)) +
                      align(room.max_saves * sizeof(struct infp_unwind_save)) + align(n_rows * 4) + align(n_rows * 2) +
@@ -223,6 +227,16 @@ int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_roo
                 return -EFBIG;
         *ret = room;
         return 0;
+}
+
+int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_room *ret)
+{
+        return measure(elf, true, ret);
+}
+
+int infp_unwind_table_measure_functions(const struct infp_elf *elf, struct infp_unwind_room *ret)
+{
+        return measure(elf, false, ret);
 }
 
 /* By address; entries of one address stay in their order. */
@@ -382,6 +396,8 @@ static int describe(struct build *b, const struct entry *entry)
         const unsigned section = entry->from >> 31;
         int r;
 
+        if (!b->has_rules)
+                return add_row(b, b->begin, RULE_END);
         b->is_plt = entry->from >= FROM_PLT;
         if (b->is_plt)
                 return describe_plt(b, &b->elf->plts[entry->from - FROM_PLT]);
@@ -514,6 +530,7 @@ int infp_unwind_table_build(const struct infp_elf *elf, const struct infp_unwind
                 return r;
         take(&at, sizeof(*b.table));
         *b.table = (struct infp_unwind_table){ .magic = INFP_UNWIND_TABLE_MAGIC, .base = find_base(elf) };
+        b.has_rules = room->has_rules;
         b.rules.max_rules = room->max_rules;
         b.rules.max_saves = room->max_saves;
         b.rules.rules = take(&at, room->max_rules * sizeof(*b.rules.rules));

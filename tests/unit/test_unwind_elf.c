@@ -387,6 +387,36 @@ static void test_plt(void **state)
         free(memory);
 }
 
+/* Where functions are is the same without their rules. */
+static void test_functions_alone(void **state)
+{
+        struct infp_unwind_room room;
+        const struct infp_unwind_table *table;
+        struct unwind_file file;
+        void *memory;
+
+        (void) state;
+        assert_int_equal(unwind_open(&file, LOADER), 0);
+        assert_int_equal(infp_unwind_table_measure_functions(&file.elf, &room), 0);
+        memory = malloc(room.bytes);
+        assert_non_null(memory);
+        assert_int_equal(infp_unwind_table_build(&file.elf, &room, memory, &table), 0);
+        assert_true(room.bytes < file.room && table->size < file.table->size);
+        assert_true(table->n_functions > 100);
+        assert_int_equal(table->n_functions, file.table->n_functions);
+        for (uint32_t i = 0; i < file.table->n_rows; i++) {
+                const uint64_t at = file.table->base + infp_unwind_table_pcs(file.table)[i];
+                uint64_t begin, end, own_begin, own_end;
+                const bool is_one = infp_unwind_table_function(file.table, at, &begin, &end);
+
+                assert_int_equal(infp_unwind_table_function(table, at, &own_begin, &own_end), is_one);
+                assert_true(!is_one || (own_begin == begin && own_end == end));
+        }
+        free(memory);
+        munmap((void *) (uintptr_t) file.table, file.room);
+        munmap((void *) (uintptr_t) file.bytes, file.size);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -398,6 +428,7 @@ int main(void)
                 cmocka_unit_test(test_disorder),
                 cmocka_unit_test(test_expressions),
                 cmocka_unit_test(test_plt),
+                cmocka_unit_test(test_functions_alone),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
