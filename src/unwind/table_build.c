@@ -215,9 +215,7 @@ static int measure(const struct infp_elf *elf, bool has_rules, struct infp_unwin
                 return -EFBIG;
         room.n_entries = (uint32_t) n;
         room.max_rows = (uint32_t) n_rows;
-        room.max_rules = !has_rules                   ? INFP_RULE_KNOWN
-                         : room.max_rows < MAX_RULES ? room.max_rows
-                                                     : MAX_RULES;
+        room.max_rules = !has_rules ? INFP_RULE_KNOWN : room.max_rows < MAX_RULES ? room.max_rows : MAX_RULES;
         room.max_saves = room.max_rules * 8 + 256;
         room.bytes = align(sizeof(struct infp_unwind_table)) + align(room.max_rules * sizeof(struct infp_unwind_rule)) +
                      align(room.max_saves * sizeof(struct infp_unwind_save)) + align(n_rows * 4) + align(n_rows * 2) +

@@ -148,7 +148,7 @@ static void a_process_that_has_ended_or_has_unmapped_its_stack(void **state)
 enum { RING = 1 << 17, PID = 70, TID = 71 };
 static const uint64_t t0 = 5 * INFP_NS_PER_S, period_ns = 10 * INFP_NS_PER_MS;
 
-/* A file that looks like the kernel's ring, as long as nothing is written over its end. */
+/* A file that looks like the kernel's ring. */
 static struct ring {
         int fd;
         uint8_t *pages;
@@ -157,7 +157,7 @@ static struct ring {
 
 static void open_ring(void)
 {
-        const size_t page = (size_t) sysconf(_SC_PAGESIZE), size = 2 * page + 2 * RING;
+        const size_t page = (size_t) sysconf(_SC_PAGESIZE), size = 2 * page + RING;
 
         ring.fd = memfd_create("ring", MFD_CLOEXEC);
         assert_true(ring.fd >= 0 && ftruncate(ring.fd, (off_t) size) == 0);
@@ -169,7 +169,7 @@ static void open_ring(void)
 static void close_ring(void)
 {
         infp_deep_free(ring.deep);
-        munmap(ring.pages, 2 * (size_t) sysconf(_SC_PAGESIZE) + 2 * RING);
+        munmap(ring.pages, 2 * (size_t) sysconf(_SC_PAGESIZE) + RING);
         close(ring.fd);
 }
 
@@ -181,7 +181,7 @@ static uint64_t *position(bool is_consumer)
 static void write_piece(int32_t tid, uint64_t t_ns, uint64_t at, uint64_t page, unsigned present, uint32_t flags)
 {
         uint64_t *producer = position(false);
-        uint8_t *to = ring.pages + 2 * sysconf(_SC_PAGESIZE) + *producer % RING;
+        uint8_t *data = ring.pages + 2 * sysconf(_SC_PAGESIZE);
         struct infp_deep_piece piece = { .t_ns = t_ns, .address = at, .pid = PID, .tid = tid };
         const uint32_t head[2] = { (uint32_t) sizeof(piece) | flags, 0 };
 
@@ -189,9 +189,11 @@ static void write_piece(int32_t tid, uint64_t t_ns, uint64_t at, uint64_t page, 
                 piece.pages[k] = present >> k & 1 ? page + k * INFP_DEEP_PAGE : 0;
                 memset(piece.bytes + (size_t) k * INFP_DEEP_PAGE, (int) ((page >> 12) + k), INFP_DEEP_PAGE);
         }
-        memcpy(to, head, sizeof(head));
-        memcpy(to + sizeof(head), &piece, sizeof(piece));
-        *producer += sizeof(head) + sizeof(piece);
+        memcpy(data + *producer % RING, head, sizeof(head));
+        *producer += sizeof(head);
+        for (size_t i = 0; i < sizeof(piece); i++)
+                data[(*producer + i) % RING] = ((const uint8_t *) &piece)[i];
+        *producer += sizeof(piece);
 }
 
 static uint32_t take(int32_t tid, uint64_t t_ns, uint64_t at, struct infp_unwind_dump *ret)
@@ -234,6 +236,23 @@ static void pages_are_joined_with_their_sample(void **state)
         close_ring();
 }
 
+/* Of which the ring's end cuts some in two. */
+static void pieces_are_whole_everywhere(void **state)
+{
+        struct infp_unwind_dump found[INFP_DEEP_DUMPS];
+
+        (void) state;
+        open_ring();
+        for (uint64_t i = 1; i < 40; i++) {
+                write_piece(TID, t0 + i * period_ns, 0x40, i << 16, 15, 0);
+                write_piece(TID, t0 + i * period_ns, 0x40, (i << 16) + 0x8000, 15, 0);
+                assert_int_equal(take(TID, t0 + i * period_ns, 0x40, found), 2);
+                assert_true(found[0].begin == i << 16 && found[0].size == 0x4000);
+                assert_true(found[1].begin == (i << 16) + 0x8000 && found[1].size == 0x4000);
+        }
+        close_ring();
+}
+
 static void what_was_missing_is_wanted(void **state)
 {
         static struct infp_deep_wants wants;
@@ -263,6 +282,7 @@ int main(void)
                 cmocka_unit_test(nothing_is_joined_once_the_calls_have_changed),
                 cmocka_unit_test(a_process_that_has_ended_or_has_unmapped_its_stack),
                 cmocka_unit_test(pages_are_joined_with_their_sample),
+                cmocka_unit_test(pieces_are_whole_everywhere),
                 cmocka_unit_test(what_was_missing_is_wanted),
         };
 

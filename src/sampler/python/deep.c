@@ -9,13 +9,18 @@
 
 #include "sampler/python/join.h"
 
-/* The kernel's ring (BPF_MAP_TYPE_RINGBUF), read in place: pieces are large, and stay until their sample has come. */
+/* The kernel's ring (BPF_MAP_TYPE_RINGBUF), read in place: pieces are large, and stay until their sample has come. Its data can be
+ * mapped twice, one after the other, but each of its pages counts as memory of ours as often as it is mapped. */
 struct infp_deep {
         uint64_t *consumer;       /* position that was read; ours */
         const uint64_t *producer; /* position that is written */
-        const uint8_t *data;      /* twice, one after the other */
+        const uint8_t *data;
         size_t page, size;
+        uint64_t
+                joined_at; /* the position of the piece in `joined`, whose begin is at the end of the ring; or NOWHERE */
+        struct infp_deep_piece joined;
 };
+#define NOWHERE UINT64_MAX
 
 int infp_deep_open(int map, uint32_t bytes, struct infp_deep **ret)
 {
@@ -27,9 +32,10 @@ int infp_deep_open(int map, uint32_t bytes, struct infp_deep **ret)
                 return -ENOMEM;
         deep->page = page;
         deep->size = bytes;
+        deep->joined_at = NOWHERE;
         at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
         deep->consumer = at == MAP_FAILED ? NULL : at;
-        at = mmap(NULL, page + 2 * deep->size, PROT_READ, MAP_SHARED, map, (off_t) page);
+        at = mmap(NULL, page + deep->size, PROT_READ, MAP_SHARED, map, (off_t) page);
         deep->producer = at == MAP_FAILED ? NULL : at;
         if (!deep->consumer || !deep->producer) {
                 infp_deep_free(deep);
@@ -47,14 +53,31 @@ struct infp_deep *infp_deep_free(struct infp_deep *deep)
         if (deep->consumer)
                 munmap(deep->consumer, deep->page);
         if (deep->producer)
-                munmap((void *) (uintptr_t) deep->producer, deep->page + 2 * deep->size);
+                munmap((void *) (uintptr_t) deep->producer, deep->page + deep->size);
         free(deep);
         return NULL;
 }
 
-/* The piece at a position, which moves on; NULL: there is none yet. */
-static const struct infp_deep_piece *next(const struct infp_deep *deep, uint64_t *position)
+/* The piece after the head at a position; it does not change until it is given back. */
+static const struct infp_deep_piece *piece_at(struct infp_deep *deep, uint64_t position)
 {
+        const size_t at = (position + BPF_RINGBUF_HDR_SZ) & (deep->size - 1), left = deep->size - at;
+
+        if (left >= sizeof(deep->joined))
+                return (const struct infp_deep_piece *) (const void *) (deep->data + at);
+        if (deep->joined_at != position) {
+                memcpy(&deep->joined, deep->data + at, left);
+                memcpy((uint8_t *) &deep->joined + left, deep->data, sizeof(deep->joined) - left);
+                deep->joined_at = position;
+        }
+        return &deep->joined;
+}
+
+/* The piece at a position, which moves on; NULL: there is none yet. */
+static const struct infp_deep_piece *next(struct infp_deep *deep, uint64_t *position)
+{
+        uint64_t begin;
+
         while (*position < __atomic_load_n(deep->producer, __ATOMIC_ACQUIRE)) {
                 const uint8_t *at = deep->data + (*position & (deep->size - 1));
                 const uint32_t head = __atomic_load_n((const uint32_t *) (const void *) at, __ATOMIC_ACQUIRE),
@@ -62,9 +85,10 @@ static const struct infp_deep_piece *next(const struct infp_deep *deep, uint64_t
 
                 if (head & BPF_RINGBUF_BUSY_BIT)
                         return NULL;
+                begin = *position;
                 *position += (size + BPF_RINGBUF_HDR_SZ + 7) & ~UINT32_C(7);
                 if (!(head & BPF_RINGBUF_DISCARD_BIT) && size == sizeof(struct infp_deep_piece))
-                        return (const struct infp_deep_piece *) (const void *) (at + BPF_RINGBUF_HDR_SZ);
+                        return piece_at(deep, begin);
         }
         return NULL;
 }
