@@ -1,6 +1,8 @@
 /* Which threads the reader of --wall knows: processes of the target and their threads, as they come and go in a fixture tree. */
 #include "process_tree.h"
 
+#include <sys/resource.h>
+
 #include "sampler/waits/wall_threads.h"
 
 struct world {
@@ -170,10 +172,27 @@ static void test_hints(void **state)
         close_world(&w);
 }
 
+/* Half of a small number of descriptors: 4,000 threads with two each stay open below a limit of 20,000. */
+static void test_descriptors(void **state)
+{
+        struct rlimit before, few;
+        struct world w;
+
+        (void) state;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        few = before;
+        few.rlim_cur = 1000;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        open_world(&w);
+        assert_int_equal(w.threads.keeper.cap, 500);
+        close_world(&w);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = { cmocka_unit_test(test_threads), cmocka_unit_test(test_processes),
-                                            cmocka_unit_test(test_hints) };
+                                            cmocka_unit_test(test_hints), cmocka_unit_test(test_descriptors) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

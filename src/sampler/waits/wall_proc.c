@@ -333,6 +333,8 @@ static void read_wchan(struct infp_wall_keeper *keeper, int proc_fd, struct infp
                 *moment->wchan = 0;
 }
 
+/* Each look needs both: schedstat says that a thread has had no CPU since, and syscall that it was not woken: one that waits for a CPU has
+ * the same schedstat until it gets it. */
 struct texts {
         char sched[INFP_WALL_SCHED_TEXT], check[INFP_WALL_CALL_TEXT];
         ssize_t sched_size, check_size;

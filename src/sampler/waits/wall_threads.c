@@ -17,8 +17,8 @@
 #include "base/time.h"
 #include "collect/target.h"
 
-/* Of all descriptors a quarter: perf events, processes and engines need theirs. */
-enum { RESERVE = 128, SHARE = 4, MOST_KEPT = 16384, FIRST_MEMBERS = 64, FIRST_TIDS = 64 };
+/* Of all descriptors half, two of each thread: perf events, processes and engines need theirs. */
+enum { RESERVE = 128, SHARE = 2, MOST_KEPT = 16384, FIRST_MEMBERS = 64, FIRST_TIDS = 64 };
 #define LIST_NS INFP_NS_PER_S
 #define HINT_NS (3 * INFP_NS_PER_S) /* the target scans once a tick */
 
