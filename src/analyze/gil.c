@@ -49,7 +49,7 @@ static int take_sample(void *context, const struct infp_batch *batch, const int 
         size_t size;
         const char *text = infp_cell_str(batch, at[GIL], row, &size);
         const enum infp_gil gil = size ? infp_gil_by_name(text, size) : INFP_GIL_UNKNOWN;
-        const bool is_wall = infp_cell_is(batch, at[MODE], row, "wall");
+        const bool is_wall = infp_cell_is(batch, at[MODE], row, infp_stack_modes[INFP_STACK_WALL].name);
         struct infp_gil_thread *thread;
 
         reading->ret->has_wall |= is_wall;

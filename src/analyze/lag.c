@@ -63,7 +63,9 @@ static int take_all(const struct infp_profile *profile, uint32_t *at, struct inf
 int infp_lag_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_lag_report *ret, struct infp_err *err)
 {
         infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
-        const struct infp_profile_options options = { .t0 = t0, .t1 = t1, .mode = "lag", .keeps_times = true };
+        const struct infp_profile_options options = {
+                .t0 = t0, .t1 = t1, .mode = infp_stack_modes[INFP_STACK_LAG].name, .keeps_times = true
+        };
         infp_autofree uint32_t *at = NULL;
         int r;
 

@@ -239,10 +239,10 @@ static int read_functions(struct infp_report *report, struct infp_run *run, enum
 }
 
 /* After the functions, which know the modes that have samples. */
-static bool has_mode(const struct infp_report *report, const char *mode)
+static bool has_mode(const struct infp_report *report, enum infp_stack_mode mode)
 {
         for (unsigned i = 0; i < report->functions.n; i++)
-                if (!strcmp(report->functions.flames[i].mode, mode))
+                if (infp_stack_mode_of(report->functions.flames[i].mode) == mode)
                         return true;
         return false;
 }
@@ -251,9 +251,9 @@ static int read_asyncio(struct infp_report *report, struct infp_run *run, struct
 {
         const struct infp_range *range = &report->range;
 
-        if (has_mode(report, "lag"))
+        if (has_mode(report, INFP_STACK_LAG))
                 INFP_TRY(infp_lag_read(run, range->t0, range->t1, &report->lag, err));
-        return has_mode(report, "async") ? infp_tasks_read(run, range->t0, range->t1, &report->tasks, err) : 0;
+        return has_mode(report, INFP_STACK_ASYNC) ? infp_tasks_read(run, range->t0, range->t1, &report->tasks, err) : 0;
 }
 
 static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,

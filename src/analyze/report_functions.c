@@ -140,13 +140,14 @@ static int find_thread(const struct infp_profile *profile, struct infp_busy *bus
 
         for (uint32_t i = 0; i < profile->n_sums; i++) {
                 const struct infp_profile_sum *sum = &profile->sums[i];
-                const char *mode = infp_profile_str(profile, sum->mode), *state = infp_profile_str(profile, sum->state);
+                const enum infp_stack_mode mode = infp_stack_mode_of(infp_profile_str(profile, sum->mode));
+                const char *state = infp_profile_str(profile, sum->state);
 
-                if (mode && !strcmp(mode, "off-cpu")) {
+                if (mode == INFP_STACK_OFF_CPU) {
                         busy->has_waits = true;
                         busy->runnable_s += state && !strcmp(state, "runnable") ? sum->weight : 0;
                 }
-                if (mode && !strcmp(mode, "cpu"))
+                if (mode == INFP_STACK_CPU)
                         INFP_TRY(add_thread(&threads, busy, profile->processes[sum->process].id,
                                             profile->threads[sum->thread].tid, sum->weight));
         }
@@ -169,7 +170,7 @@ static int find_busy(struct infp_profile *profile, struct infp_busy *busy, struc
         struct infp_flame flame;
         int r;
 
-        INFP_TRY(infp_flame_make(profile, "cpu", &options, &flame, err));
+        INFP_TRY(infp_flame_make(profile, infp_stack_modes[INFP_STACK_CPU].name, &options, &flame, err));
         r = find_waited(&flame, busy);
         infp_flame_done(&flame);
         if (r >= 0)
@@ -195,20 +196,17 @@ struct count {
         uint64_t samples;
 };
 
-/* Modes that have samples, of whole stacks: those of clocks, else the only one. Returns how many. */
+/* Modes that have samples, of whole stacks: ours, else the only one. Returns how many. */
 static unsigned find_modes(const struct infp_profile *profile, struct count *ret)
 {
-        static const char *const modes[] = { "cpu", "python", "wall", "off-cpu", "async", "lag" };
         bool is_one = profile->n_sums > 0;
         unsigned n = 0;
 
-        for (unsigned i = 0; i < INFP_COUNT(modes); i++) {
-                ret[n] = (struct count){ modes[i], 0 };
-                for (uint32_t k = 0; k < profile->n_sums; k++) {
-                        const char *mode = infp_profile_str(profile, profile->sums[k].mode);
-
-                        ret[n].samples += mode && !strcmp(mode, modes[i]) ? profile->sums[k].samples : 0;
-                }
+        for (unsigned i = 0; i < INFP_STACK_MODES; i++) {
+                ret[n] = (struct count){ infp_stack_modes[i].name, 0 };
+                for (uint32_t k = 0; k < profile->n_sums; k++)
+                        if (infp_stack_mode_of(infp_profile_str(profile, profile->sums[k].mode)) == i)
+                                ret[n].samples += profile->sums[k].samples;
                 n += ret[n].samples > 0;
         }
         for (uint32_t i = 1; i < profile->n_sums; i++)
@@ -220,7 +218,7 @@ static unsigned find_modes(const struct infp_profile *profile, struct count *ret
 
 static int add_flames(struct infp_profile *profile, struct infp_report_functions *ret, struct infp_err *err)
 {
-        struct count counts[INFP_REPORT_FUNCTIONS_MODES];
+        struct count counts[INFP_STACK_MODES];
         const unsigned n = find_modes(profile, counts);
 
         INFP_TRY(find_busy(profile, &ret->busy, err));

@@ -24,11 +24,9 @@ struct infp_busy {
         double runnable_s; /* then: how long threads were runnable without a CPU, by the kernel's context switches */
 };
 
-enum { INFP_REPORT_FUNCTIONS_MODES = 6 };
-
 struct infp_report_functions {
         /* A mode each, without nodes; the same by line of source. */
-        struct infp_flame flames[INFP_REPORT_FUNCTIONS_MODES], lines[INFP_REPORT_FUNCTIONS_MODES];
+        struct infp_flame flames[INFP_STACK_MODES], lines[INFP_STACK_MODES];
         unsigned n;
         enum infp_profile_part part; /* of the stacks, in both */
         struct infp_sampling sampling;
@@ -36,7 +34,7 @@ struct infp_report_functions {
         struct infp_strings strings; /* of the flames */
 };
 
-/* Modes cpu, wall and off-cpu; of an imported profile its only mode. n is 0 without stacks. */
+/* Our modes; of an imported profile its only mode. n is 0 without stacks. */
 int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, enum infp_profile_part part,
                                struct infp_report_functions *ret, struct infp_err *err);
 void infp_report_functions_done(struct infp_report_functions *functions);

@@ -69,7 +69,9 @@ static int take_all(struct infp_profile *profile, struct infp_map *known, struct
 int infp_tasks_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_tasks *ret, struct infp_err *err)
 {
         infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
-        const struct infp_profile_options options = { .t0 = t0, .t1 = t1, .mode = "async", .keeps_tasks = true };
+        const struct infp_profile_options options = {
+                .t0 = t0, .t1 = t1, .mode = infp_stack_modes[INFP_STACK_ASYNC].name, .keeps_tasks = true
+        };
         infp_cleanup(infp_map_done) struct infp_map known = { 0 };
         int r;
 

@@ -90,7 +90,7 @@ static const struct infp_absence *sampler_absence(const struct infp_absences *ab
 static int explain(struct infp_run *run, const struct infp_sampling *sampling, int r, struct infp_err *err)
 {
         infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
-        const struct infp_sampling_mode *cpu = infp_sampling_find(sampling, "cpu");
+        const struct infp_sampling_mode *cpu = infp_sampling_find(sampling, INFP_STACK_CPU);
         infp_autostr struct infp_str why = { 0 };
         const struct infp_absence *a = NULL, *refused;
 
@@ -168,13 +168,13 @@ static int write_picture(struct writing *w, struct infp_out *out, const struct i
         struct infp_flame_look look = w->request->look;
         const char *notes[1];
 
-        infp_sampling_words(&trust, NULL, infp_sampling_find(&w->sampling, flame->mode));
+        infp_sampling_words(&trust, NULL, infp_sampling_find(&w->sampling, infp_stack_mode_of(flame->mode)));
         notes[0] = trust.data;
         if (trust.data && *trust.data) {
                 look.notes = notes;
                 look.n_notes = 1;
         }
-        describe_rate(w, infp_sampling_find(&w->sampling, flame->mode));
+        describe_rate(w, infp_sampling_find(&w->sampling, infp_stack_mode_of(flame->mode)));
         look.subtitle = w->words.data;
         look.base = w->older_words.data;
         look.is_normalised = w->request->older != NULL;
@@ -255,7 +255,7 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
 
         INFP_TRY(infp_profile_read(w->run, &wanted, &profile, err));
         say_empty(w, profile.samples);
-        sampling = infp_sampling_find(&w->sampling, profile.mode);
+        sampling = infp_sampling_find(&w->sampling, infp_stack_mode_of(profile.mode));
         describe_rate(w, sampling);
         about.name = w->words.data;
         about.rate_hz = sampling && sampling->rate_hz > 0 ? sampling->rate_hz : 0;

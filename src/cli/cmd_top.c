@@ -97,17 +97,20 @@ static int read_choice(const struct infp_arguments *arguments, struct infp_err *
 {
         struct infp_top_choice *choice = &top.view.choice;
         const char *filter = infp_argument(arguments, "filter");
-        int by = INFP_WATCH_FUNCTIONS, sort = INFP_WATCH_SELF, mode = INFP_WATCH_CPU;
+        int by = INFP_WATCH_FUNCTIONS, sort = INFP_WATCH_SELF, mode = INFP_STACK_CPU;
+        const char *modes[INFP_WATCH_MODES];
         struct infp_err why = { "" };
 
+        for (unsigned i = 0; i < INFP_WATCH_MODES; i++)
+                modes[i] = infp_stack_modes[i].name;
         INFP_TRY(word_of(arguments, "by", infp_watch_by_names, INFP_WATCH_BYS, &by, err));
         INFP_TRY(word_of(arguments, "sort", infp_watch_sort_names, INFP_WATCH_SORTS, &sort, err));
-        INFP_TRY(word_of(arguments, "mode", infp_watch_mode_names, INFP_WATCH_MODES, &mode, err));
+        INFP_TRY(word_of(arguments, "mode", modes, INFP_WATCH_MODES, &mode, err));
         INFP_TRY(time_of(arguments, "interval", INFP_NS_PER_S, &top.view.period_ns, err));
         INFP_TRY(time_of(arguments, "window", 10 * INFP_NS_PER_S, &choice->window_ns, err));
         choice->by = (enum infp_watch_by) by;
         choice->sort = (enum infp_watch_sort) sort;
-        choice->mode = (enum infp_watch_mode) mode;
+        choice->mode = (enum infp_stack_mode) mode;
         choice->is_mode_chosen = infp_argument_given(arguments, "mode");
         return !filter || infp_top_filter(choice, filter, &why) >= 0
                        ? 0
@@ -256,7 +259,7 @@ static int open_run(const struct infp_arguments *arguments, struct infp_err *err
                 if (spec)
                         return r;
         }
-        if (top.view.choice.mode == INFP_WATCH_WALL && !has_target(arguments))
+        if (top.view.choice.mode == INFP_STACK_WALL && !has_target(arguments))
                 return infp_fail(err, -EINVAL,
                                  "--mode wall needs a target: threads of the whole machine are not looked at");
         make_words(arguments);

@@ -317,7 +317,8 @@ static void take_austin_comment(struct folded *f, struct infp_import_text line)
 
         if (infp_import_begins(line, "# austin:")) {
                 f->austin = AUSTIN_TIME;
-                f->factor = infp_import_mode(infp_import_text("wall"), infp_import_text("us"), f->mode);
+                f->factor = infp_import_mode(infp_import_text(infp_stack_modes[INFP_STACK_WALL].name),
+                                             infp_import_text("us"), f->mode);
         }
         if (!f->austin || !infp_import_begins(line, "# mode:"))
                 return;

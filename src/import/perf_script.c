@@ -229,12 +229,14 @@ static int end_sample(struct perf_script *p, struct infp_err *err)
         return infp_import_sample(p->writer, &p->sample, err);
 }
 
-/* What a clock measures, in ns; "": not a clock. We write the last two ourselves. */
+/* What a clock measures, in ns; "": not a clock. Names of modes we write ourselves. */
 static const char *clock_of(struct infp_import_text event)
 {
+        const char *own = infp_import_clock(event);
+
         if (infp_import_is(event, "cpu-clock") || infp_import_is(event, "task-clock"))
-                return "cpu";
-        return infp_import_is(event, "wall") ? "wall" : infp_import_is(event, "off-cpu") ? "off-cpu" : "";
+                return infp_stack_modes[INFP_STACK_CPU].name;
+        return own ? own : "";
 }
 
 /* A clock's period is time; other events stand for so many of themselves. "TYPE/UNIT" is of an import of ours. */

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "model/stack_tables.h"
 
 double infp_import_seconds(struct infp_import_text unit)
 {
@@ -22,19 +23,30 @@ double infp_import_seconds(struct infp_import_text unit)
         return 0;
 }
 
-/* Our own modes in seconds, and what other profilers call them. */
-static const char *time_mode(struct infp_import_text type)
+/* What other profilers call our modes. */
+static enum infp_stack_mode other_name(struct infp_import_text type)
 {
-        static const char *const names[][2] = {
-                { "cpu", "cpu" },         { "cpu-time", "cpu" },    { "cpu_time", "cpu" },
-                { "wall", "wall" },       { "wall-time", "wall" },  { "wall_time", "wall" },
-                { "off-cpu", "off-cpu" }, { "off_cpu", "off-cpu" }, { "offcpu", "off-cpu" },
+        static const struct {
+                const char *name;
+                enum infp_stack_mode mode;
+        } names[] = {
+                { "cpu-time", INFP_STACK_CPU },   { "cpu_time", INFP_STACK_CPU },    { "wall-time", INFP_STACK_WALL },
+                { "wall_time", INFP_STACK_WALL }, { "off_cpu", INFP_STACK_OFF_CPU }, { "offcpu", INFP_STACK_OFF_CPU },
         };
 
         for (unsigned i = 0; i < INFP_COUNT(names); i++)
-                if (infp_import_is(type, names[i][0]))
-                        return names[i][1];
-        return NULL;
+                if (infp_import_is(type, names[i].name))
+                        return names[i].mode;
+        return INFP_STACK_MODES;
+}
+
+const char *infp_import_clock(struct infp_import_text type)
+{
+        const enum infp_stack_mode own = infp_stack_mode_by_name(type.data, type.size),
+                                   mode = own < INFP_STACK_MODES ? own : other_name(type);
+
+        return mode < INFP_STACK_MODES && !strcmp(infp_stack_modes[mode].unit, "seconds") ? infp_stack_modes[mode].name
+                                                                                          : NULL;
 }
 
 /* Control characters and invalid UTF-8 are not allowed in a mode's name. */
@@ -61,7 +73,7 @@ static size_t put(char *to, size_t cap, struct infp_import_text text)
 double infp_import_mode(struct infp_import_text type, struct infp_import_text unit, char ret[INFP_IMPORT_MODE_TEXT])
 {
         const double seconds = infp_import_seconds(unit);
-        const char *mode = seconds > 0 ? time_mode(type) : NULL;
+        const char *mode = seconds > 0 ? infp_import_clock(type) : NULL;
         size_t n;
 
         if (mode) {

@@ -182,6 +182,32 @@ const struct infp_table infp_table_stack_samples = {
         .n_columns = INFP_STACK_SAMPLES_N,
 };
 
+const struct infp_stack_mode_is infp_stack_modes[INFP_STACK_MODES] = {
+        [INFP_STACK_CPU] = { "cpu", "seconds", "CPU", "by CPU time", false },
+        [INFP_STACK_PYTHON] = { "python", "seconds", "Python",
+                                "by CPU time, of Python frames that were read beside the native stacks", false },
+        [INFP_STACK_WALL] = { "wall", "seconds", "Wall-clock", "by wall-clock time of all threads", true },
+        [INFP_STACK_OFF_CPU] = { "off-cpu", "seconds", "Off-CPU", "by time that threads waited", true },
+        [INFP_STACK_ASYNC] = { "async", "seconds", "Asyncio", "by time of all tasks of asyncio", true },
+        [INFP_STACK_LAG] = { "lag", "seconds", "Event loop lag", "by time that a callback held an event loop", true },
+        [INFP_STACK_HEAP] = { "heap", "bytes", "Heap", "by bytes of the heap", false },
+};
+
+enum infp_stack_mode infp_stack_mode_by_name(const char *name, size_t size)
+{
+        unsigned i = 0;
+
+        while (i < INFP_STACK_MODES &&
+               (strlen(infp_stack_modes[i].name) != size || memcmp(infp_stack_modes[i].name, name, size) != 0))
+                i++;
+        return (enum infp_stack_mode) i;
+}
+
+enum infp_stack_mode infp_stack_mode_of(const char *name)
+{
+        return name ? infp_stack_mode_by_name(name, strlen(name)) : INFP_STACK_MODES;
+}
+
 static const char *const gils[INFP_GILS] = {
         [INFP_GIL_NONE] = "none",
         [INFP_GIL_HELD] = "holds",

@@ -114,6 +114,27 @@ enum {
         INFP_THREAD_STOPS_N,
 };
 
+/* How samples were taken. Reports have the modes in this order. */
+enum infp_stack_mode {
+        INFP_STACK_CPU,
+        INFP_STACK_PYTHON,
+        INFP_STACK_WALL,
+        INFP_STACK_OFF_CPU,
+        INFP_STACK_ASYNC,
+        INFP_STACK_LAG,
+        INFP_STACK_HEAP,
+        INFP_STACK_MODES, /* none of ours: of an imported profile */
+};
+struct infp_stack_mode_is {
+        const char *name, *unit; /* as stored in stack_samples.mode; of weights: "seconds", "bytes" */
+        const char *title;       /* of its flame graph: "Off-CPU" */
+        const char *words;       /* of its table of functions: "by CPU time" */
+        bool is_begin;           /* what a row stands for begins at its t_ns; else it ends there */
+};
+extern const struct infp_stack_mode_is infp_stack_modes[INFP_STACK_MODES];
+enum infp_stack_mode infp_stack_mode_by_name(const char *name, size_t size);
+enum infp_stack_mode infp_stack_mode_of(const char *name); /* the same of a string; NULL: INFP_STACK_MODES */
+
 /* What a thread has of its Python interpreter's GIL; as stored in stack_samples.gil. */
 enum infp_gil {
         INFP_GIL_UNKNOWN, /* no value */

@@ -149,8 +149,8 @@ void infp_explain_gil(struct infp_explain *explain, pid_t pid, const struct infp
         snprintf(reason, sizeof(reason), "of Python in process %d it is not known who holds the GIL: %s", (int) pid,
                  problem);
         explain->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        infp_emit_source(explain->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_GIL, "wall", INFP_ABSENT, reason,
-                         NULL);
+        infp_emit_source(explain->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_GIL,
+                         infp_stack_modes[INFP_STACK_WALL].name, INFP_ABSENT, reason, NULL);
 }
 
 void infp_explain_tasks(struct infp_explain *explain, pid_t pid, const struct infp_python *python)
@@ -163,7 +163,7 @@ void infp_explain_tasks(struct infp_explain *explain, pid_t pid, const struct in
         snprintf(reason, sizeof(reason),
                  "tasks of asyncio in process %d are not read: it is a free-threaded build of Python", (int) pid);
         explain->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        infp_emit_source(explain->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_TASK, "async", INFP_ABSENT,
-                         reason, NULL);
+        infp_emit_source(explain->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_TASK,
+                         infp_stack_modes[INFP_STACK_ASYNC].name, INFP_ABSENT, reason, NULL);
         infp_explain_say(explain, "%s", reason);
 }

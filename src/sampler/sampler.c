@@ -200,7 +200,7 @@ static void open_modes(struct infp_sampler *sampler)
                         sampler->modes[n++] = own;
                         continue;
                 }
-                source(sampler, infp_stack_mode_name(own.mode->mode), infp_source_state_of(r), err.text, NULL);
+                source(sampler, infp_stack_modes[own.mode->mode].name, infp_source_state_of(r), err.text, NULL);
                 if (sampler->perf || r == -ENOTSUP) /* that perf is refused was said */
                         say(sampler, "%s", err.text);
                 if (own.mode->close)
@@ -537,7 +537,7 @@ static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *
                 if (!own->state)
                         return infp_fail(err, -ENOMEM, "no memory for the sampler");
                 sampler->n_modes++;
-                infp_debug("sampler: mode %s%s", infp_stack_mode_name((*mode)->mode),
+                infp_debug("sampler: mode %s%s", infp_stack_modes[(*mode)->mode].name,
                            (*mode)->ask ? ", by perf events" : "");
                 if ((*mode)->ask) {
                         (*mode)->ask(&sampler->options, perf);

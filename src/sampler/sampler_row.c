@@ -83,7 +83,7 @@ static void put_row(struct infp_emit *emit, enum infp_stack_mode mode, const str
 {
         struct infp_row *row = infp_emit_begin(emit, &infp_table_sampler, now_ns);
 
-        infp_row_str(row, INFP_SAMPLER_MODE, infp_stack_mode_name(mode));
+        infp_row_str(row, INFP_SAMPLER_MODE, infp_stack_modes[mode].name);
         infp_row_str(row, INFP_SAMPLER_METHOD, counts->method);
         if (counts->rate_hz > 0)
                 infp_row_f64(row, INFP_SAMPLER_RATE, counts->rate_hz);

@@ -345,6 +345,15 @@ def test_views_of_lag(infprof, laggard):
     assert folded.returncode == 0 and "blocks" in folded.stdout and "computes" in folded.stdout, folded
     chrome = run([infprof, "flamegraph", "-r", done.run.path, "--mode", "lag", "--chrome"])
     assert chrome.returncode == 0, chrome
+    times = sorted(row.t_ns for row in waits.rows(done.run, "lag"))
+    begins, end = [], 0  # of outermost slices, in us
+    for event in json.loads(chrome.stdout)["traceEvents"]:
+        if event["ph"] == "X" and event["ts"] >= end:
+            begins.append(event["ts"])
+            end = event["ts"] + event["dur"]
+    assert len(begins) > 1, begins
+    for begin in begins:  # what a row stands for begins at its moment
+        assert min(abs((begin - begins[0]) * 1000 - (t - times[0])) for t in times) < 2000, (begins, times)
 
 
 STUCK = '''\

@@ -525,7 +525,7 @@ def test_no_permission(infprof, busy, temporary):
     (["--cpu=9999"], 2, "the rate must be 1 to 4,000"),
     (["-t", "10ms"], 2, "--interval 10ms: from 1s to 1h"),
     (["--by", "lies"], 2, "--by lies: functions, lines or threads"),
-    (["--mode", "x"], 2, "--mode x: cpu, wall or python"),
+    (["--mode", "x"], 2, "--mode x: cpu, python or wall"),
     (["--filter", "("], 2, "--filter: "),
     (["-n", "0"], 2, "--count 0: a number from 1"),
     (["--name", "a", "--port", "80"], 2, "only one of"),

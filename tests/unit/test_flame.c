@@ -606,13 +606,13 @@ static void test_sampling(void **state)
         (void) state;
         sample_check(s, infp_sampling_read(s->run, 0, 0, &all, &s->err));
         sample_check(s, infp_sampling_read(s->run, 4 * S, 0, &part, &s->err));
-        cpu = infp_sampling_find(&all, "cpu");
+        cpu = infp_sampling_find(&all, INFP_STACK_CPU);
         assert_non_null(cpu);
         assert_true(cpu->wanted == 14 && cpu->taken == 13 && cpu->lost == 1 && cpu->rate_hz == 100);
         assert_true(isnan(cpu->throttled) && isnan(cpu->skipped_threads)); /* absent is not zero */
-        cpu = infp_sampling_find(&part, "cpu");
+        cpu = infp_sampling_find(&part, INFP_STACK_CPU);
         assert_true(cpu->wanted == 6 && cpu->taken == 6 && cpu->lost == 0);
-        assert_null(infp_sampling_find(&all, "wall"));
+        assert_null(infp_sampling_find(&all, INFP_STACK_WALL));
         sample_free(s);
 }
 

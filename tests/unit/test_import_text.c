@@ -136,6 +136,9 @@ static const char perf[] = "tokio worker 3  4711/4720  [003] 88123.456789:   101
                            "\n"
                            "idle  6100/6100  [002] 88123.466789:   10101010 cpu-clock:ppp: \n"
                            "\n"
+                           "task 6100/6100  [002] 88123.466789:   500000000 async: \n"
+                           "\t               0 (app.py:3) (app.py)\n"
+                           "\n"
                            "t 16705 88123.476789:          7 context-switches: \n"
                            "\tffffffff9c807ad3 [unknown] ([kernel.kallsyms])\n"
                            "\t    7f1200000042 [unknown] ([unknown])";
@@ -146,15 +149,17 @@ static void test_perf(void **state)
 
         (void) state;
         assert_string_equal(i->found.format, "perf-script");
-        assert_int_equal(i->found.rows, 3);
+        assert_int_equal(i->found.rows, 4);
         assert_int_equal(i->found.first_t_ns, 88123456789000);
         assert_int_equal(i->found.last_t_ns, 88123476789000);
-        assert_int_equal(i->found.n_modes, 2);
+        assert_int_equal(i->found.n_modes, 3);
         assert_string_equal(i->found.modes[0].mode, "cpu");
         assert_int_equal(i->found.modes[0].samples, 2);
         assert_true(fabs(i->found.modes[0].weight - 0.02020202) < 1e-15);
-        assert_string_equal(i->found.modes[1].mode, "context-switches/count");
-        assert_true(i->found.modes[1].weight == 7);
+        assert_string_equal(i->found.modes[1].mode, "async");
+        assert_true(i->found.modes[1].weight == 0.5);
+        assert_string_equal(i->found.modes[2].mode, "context-switches/count");
+        assert_true(i->found.modes[2].weight == 7);
         import_expect(i, "cpu", "[truncated] 1\nstart_thread;thread_start;spawn;step::{{closure}} 1\n");
         import_expect(i, "context-switches/count", "[unknown];[kernel.kallsyms]_[k] 1\n");
         import_done(i);

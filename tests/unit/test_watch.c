@@ -22,7 +22,7 @@ static void read_on(struct sample_run *s, struct infp_watch *watch)
         sample_check(s, infp_watch_read(watch, &s->err));
 }
 
-static struct infp_watch_view view_of(struct infp_watch *watch, enum infp_watch_by by, enum infp_watch_mode mode,
+static struct infp_watch_view view_of(struct infp_watch *watch, enum infp_watch_by by, enum infp_stack_mode mode,
                                       uint64_t t1_ns, uint64_t window_ns)
 {
         const struct infp_watch_query query = { .by = by, .mode = mode, .t1_ns = t1_ns, .window_ns = window_ns };
@@ -56,7 +56,7 @@ static void test_known(void **state)
         put_known(s);
         read_on(s, watch);
         assert_int_equal(infp_watch_newest_ns(watch), 6 * S);
-        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_WATCH_CPU, 0, 100 * S);
+        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_STACK_CPU, 0, 100 * S);
         assert_int_equal(view.samples, 13);
         assert_true(is_about(view.seconds, 0.13));
         assert_true(is_about(view.window_s, 4)); /* the run is no older */
@@ -70,12 +70,12 @@ static void test_known(void **state)
         row = row_of(&view, "main");
         assert_true(row && is_about(row->self, 0.01) && is_about(row->total, 0.13));
         assert_true(is_about(row->since_total, 0.13));
-        view = view_of(watch, INFP_WATCH_LINES, INFP_WATCH_CPU, 0, 100 * S);
+        view = view_of(watch, INFP_WATCH_LINES, INFP_STACK_CPU, 0, 100 * S);
         row = row_of(&view, "work.c:22");
         assert_true(row && is_about(row->self, 0.07) && is_about(row->total, 0.07));
         assert_string_equal(row->place, "work");
         /* An earlier moment: (2 s, 4 s]. */
-        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_WATCH_CPU, 4 * S, 2 * S);
+        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_STACK_CPU, 4 * S, 2 * S);
         assert_int_equal(view.samples, 6);
         row = row_of(&view, "helper");
         assert_true(row && row->self == 0 && is_about(row->since_self, 0.03));
@@ -106,7 +106,7 @@ static void test_grows(void **state)
         put_node(s, leaf, main_, f_leaf); /* its caller is not known yet */
         put_samples(s, &is, 2);
         read_on(s, watch);
-        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_WATCH_CPU, 0, 10 * S);
+        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_STACK_CPU, 0, 10 * S);
         assert_int_equal(view.n, 1);
         assert_string_equal(view.rows[0].name, "[anon]");
         assert_false(infp_watch_nameless(watch, &frame)); /* the recorder names code made at run time */
@@ -120,7 +120,7 @@ static void test_grows(void **state)
         is.t_ns = 4 * S;
         put_samples(s, &is, 1);
         read_on(s, watch);
-        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_WATCH_CPU, 0, 10 * S);
+        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_STACK_CPU, 0, 10 * S);
         assert_int_equal(view.samples, 4);
         assert_true(row_of(&view, "jitted") && is_about(row_of(&view, "jitted")->self, 2));
         assert_true(is_about(row_of(&view, "jitted")->since_self, 2)); /* also what was counted before the name came */
@@ -130,14 +130,14 @@ static void test_grows(void **state)
         assert_false(infp_watch_nameless(watch, &frame)); /* each once */
         infp_watch_set_name(watch, f_main,
                             &(struct infp_watch_name){ .name = "main", .file = "/m.c", .line = 7, .from = "dwarf" }, 1);
-        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_WATCH_CPU, 0, 10 * S);
+        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_STACK_CPU, 0, 10 * S);
         assert_true(row_of(&view, "main") && is_about(row_of(&view, "main")->since_total, 2));
         assert_null(row_of(&view, "[a]"));
         infp_watch_reset(watch);
         is.t_ns = 5 * S;
         put_samples(s, &is, 1);
         read_on(s, watch);
-        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_WATCH_CPU, 0, 10 * S);
+        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_STACK_CPU, 0, 10 * S);
         assert_true(is_about(row_of(&view, "main")->since_total, 0.5) && is_about(row_of(&view, "main")->total, 2.5));
         assert_int_equal(view.since_samples, 1);
         infp_watch_free(watch);
@@ -166,7 +166,7 @@ static void test_threads(void **state)
         put_samples(s, &busy, 1);
         put_samples(s, &waits, 1);
         read_on(s, watch);
-        view = view_of(watch, INFP_WATCH_THREADS, INFP_WATCH_CPU, 0, 10 * S);
+        view = view_of(watch, INFP_WATCH_THREADS, INFP_STACK_CPU, 0, 10 * S);
         assert_int_equal(view.n, 2);
         assert_string_equal(view.rows[0].name, "server");
         assert_int_equal(view.rows[0].tid, 42);
@@ -176,7 +176,7 @@ static void test_threads(void **state)
         waits.t_ns = 20 * S; /* the other one has ended */
         put_samples(s, &waits, 1);
         read_on(s, watch);
-        view = view_of(watch, INFP_WATCH_THREADS, INFP_WATCH_CPU, 0, 10 * S);
+        view = view_of(watch, INFP_WATCH_THREADS, INFP_STACK_CPU, 0, 10 * S);
         assert_int_equal(view.n, 1);
         assert_string_equal(view.rows[0].name, "worker");
         infp_watch_free(watch);
@@ -200,7 +200,7 @@ static void test_broken(void **state)
         is.stack = 0, is.weight = 1, put_samples(s, &is, 1);
         is.mode = "no mode", put_samples(s, &is, 1);
         read_on(s, watch);
-        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_WATCH_CPU, 0, 10 * S);
+        view = view_of(watch, INFP_WATCH_FUNCTIONS, INFP_STACK_CPU, 0, 10 * S);
         assert_int_equal(view.samples, 3);
         assert_int_equal(view.n, 1);
         assert_true(is_about(view.rows[0].self, 2) &&
@@ -281,7 +281,7 @@ static void test_keys(void **state)
         press(&choice, watch, "lom");
         assert_int_equal(choice.by, INFP_WATCH_LINES);
         assert_int_equal(choice.sort, INFP_WATCH_TOTAL);
-        assert_int_equal(choice.mode, INFP_WATCH_WALL);
+        assert_int_equal(choice.mode, INFP_STACK_WALL);
         press(&choice, watch, "++");
         assert_int_equal(choice.window_ns, 30 * S);
         press(&choice, watch, "-----------");

@@ -116,9 +116,9 @@ static int add_word(struct infp_flame_builder *b, const char *word, uint32_t *at
 
 static bool is_wait(const struct infp_profile *s, const struct infp_profile_sum *sum)
 {
-        const char *mode = infp_profile_str(s, sum->mode);
+        const enum infp_stack_mode mode = infp_stack_mode_of(infp_profile_str(s, sum->mode));
 
-        return mode && (!strcmp(mode, "off-cpu") || ((!strcmp(mode, "wall") || !strcmp(mode, "lag")) && sum->state));
+        return mode == INFP_STACK_OFF_CPU || ((mode == INFP_STACK_WALL || mode == INFP_STACK_LAG) && sum->state);
 }
 
 /* The stack node that a sample is self time of: of a wait, the innermost outside the kernel; the page finds it by ownerOf of
@@ -215,7 +215,7 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
         infp_autofree bool *guessed = NULL, *folded = NULL;
 
-        if (b->options->fold_waiting && !s->n_buckets && !strcmp(b->flame->mode, "wall"))
+        if (b->options->fold_waiting && !s->n_buckets && infp_stack_mode_of(b->flame->mode) == INFP_STACK_WALL)
                 INFP_TRY(infp_flame_fold(b, &folded, err));
         for (uint32_t i = 0; frames && i < s->n_frames; i++)
                 frames[i] = s->frames[i].is_guessed;

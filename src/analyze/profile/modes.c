@@ -58,10 +58,10 @@ static void name_modes(const struct infp_profile_reader *reader, char *ret, size
                                        mode_text(reader->profile, reader->modes[i]));
 }
 
-static bool has_mode(const struct infp_profile_reader *reader, const char *mode)
+static bool has_mode(const struct infp_profile_reader *reader, enum infp_stack_mode mode)
 {
         for (uint32_t i = 0; i < reader->n_modes; i++)
-                if (!strcmp(mode_text(reader->profile, reader->modes[i]), mode))
+                if (infp_stack_mode_of(infp_profile_str(reader->profile, reader->modes[i])) == mode)
                         return true;
         return false;
 }
@@ -69,9 +69,11 @@ static bool has_mode(const struct infp_profile_reader *reader, const char *mode)
 /* The place of the chosen mode among those seen. */
 static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struct infp_err *err)
 {
-        const bool prefers_python = has_mode(reader, "python") &&
-                                    (reader->options->part == INFP_PROFILE_PYTHON || !has_mode(reader, "cpu"));
-        const char *asked = reader->options->mode ? reader->options->mode : prefers_python ? "python" : "cpu";
+        const bool prefers_python = has_mode(reader, INFP_STACK_PYTHON) &&
+                                    (reader->options->part == INFP_PROFILE_PYTHON || !has_mode(reader, INFP_STACK_CPU));
+        const char *asked = reader->options->mode
+                                    ? reader->options->mode
+                                    : infp_stack_modes[prefers_python ? INFP_STACK_PYTHON : INFP_STACK_CPU].name;
         char names[256];
 
         for (*ret = 0; *ret < reader->n_modes; ++*ret)

@@ -31,13 +31,11 @@ const char *infp_profile_str(const struct infp_profile *profile, uint32_t string
 const char *infp_profile_unit(const char *mode)
 {
         const char *slash = strrchr(mode, '/');
+        const enum infp_stack_mode own = infp_stack_mode_of(mode);
 
         if (slash && slash[1])
                 return slash + 1;
-        if (!strcmp(mode, "cpu") || !strcmp(mode, "wall") || !strcmp(mode, "off-cpu") || !strcmp(mode, "python") ||
-            !strcmp(mode, "async") || !strcmp(mode, "lag"))
-                return "seconds";
-        return strcmp(mode, "heap") == 0 ? "bytes" : "samples";
+        return own < INFP_STACK_MODES ? infp_stack_modes[own].unit : "samples";
 }
 
 static void label(const struct infp_profile *profile, uint32_t name, const char *otherwise, int64_t number, char *ret,

@@ -154,7 +154,7 @@ static inline bool infp_profile_is_truncated(const struct infp_profile *profile,
 }
 
 const char *infp_profile_str(const struct infp_profile *profile, uint32_t string); /* NULL for 0 */
-/* "seconds" of cpu, wall and off-cpu; "bytes" of heap; of TYPE/UNIT the unit; else "samples". Borrowed from mode or static. */
+/* Of a mode of our own its unit; of TYPE/UNIT the unit; else "samples". Borrowed from mode or static. */
 const char *infp_profile_unit(const char *mode);
 /* "python (4711)", or "python" alone. */
 void infp_profile_process_label(const struct infp_profile *profile, uint32_t process, bool with_number, char *ret,

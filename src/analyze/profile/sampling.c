@@ -56,22 +56,13 @@ static double *counter_of(struct infp_sampling_mode *m, unsigned i)
         return counters[i];
 }
 
-static int mode_of(struct infp_sampling *s, struct counted *counted, const char *name, size_t size)
+static void begin(struct infp_sampling_mode *m, enum infp_stack_mode mode, struct counted *counted)
 {
-        const size_t n = size < sizeof(s->modes->mode) ? size : sizeof(s->modes->mode) - 1;
-        struct infp_sampling_mode *m;
-
-        for (unsigned i = 0; i < s->n; i++)
-                if (strlen(s->modes[i].mode) == n && !memcmp(s->modes[i].mode, name, n))
-                        return (int) i;
-        if (s->n == INFP_SAMPLING_MODES)
-                return -E2BIG;
-        m = &s->modes[s->n];
-        *m = (struct infp_sampling_mode){ .rate_hz = NAN, .skipped_threads = NAN, .own_cpu_s = NAN };
-        memcpy(m->mode, name, n);
+        *m = (struct infp_sampling_mode){
+                .is_known = true, .mode = mode, .rate_hz = NAN, .skipped_threads = NAN, .own_cpu_s = NAN
+        };
         for (unsigned i = 0; i <= N_COUNTERS; i++)
-                counted[s->n].before[i] = 0, counted[s->n].last[i] = NAN;
-        return (int) s->n++;
+                counted->before[i] = 0, counted->last[i] = NAN;
 }
 
 static void copy_text(const struct infp_batch *batch, int column, uint32_t row, char *ret, size_t cap)
@@ -87,45 +78,45 @@ static void copy_text(const struct infp_batch *batch, int column, uint32_t row, 
         ret[size] = 0;
 }
 
-/* -E2BIG: too many modes. */
-static int add_row(struct infp_sampling *s, struct counted *counted, const struct infp_batch *batch, const int *at,
-                   uint32_t row, uint64_t t0)
+static void add_row(struct infp_sampling *s, struct counted *counted, const struct infp_batch *batch, const int *at,
+                    uint32_t row, uint64_t t0)
 {
         const bool is_before = (uint64_t) infp_batch_i64(batch, 0, row) < t0;
         struct infp_sampling_mode *m;
         size_t size;
         const char *text = infp_cell_str(batch, at[MODE], row, &size);
-        const int i = mode_of(s, counted, text, size);
+        const enum infp_stack_mode mode = infp_stack_mode_by_name(text, size);
 
-        if (i < 0)
-                return i;
-        m = &s->modes[i];
+        if (mode == INFP_STACK_MODES)
+                return;
+        m = &s->modes[mode];
+        if (!m->is_known)
+                begin(m, mode, &counted[mode]);
         for (unsigned c = 0; c <= N_COUNTERS; c++) {
                 const double v = infp_cell_number(batch, c < N_COUNTERS ? at[COUNTERS + c] : at[OWN_CPU], row);
 
                 if (!isnan(v))
-                        *(is_before ? &counted[i].before[c] : &counted[i].last[c]) = v;
+                        *(is_before ? &counted[mode].before[c] : &counted[mode].last[c]) = v;
         }
         if (is_before)
-                return 0;
+                return;
         if (infp_cell_has(batch, at[RATE], row))
                 m->rate_hz = infp_cell_number(batch, at[RATE], row);
         m->skipped_threads = fmax(m->skipped_threads, infp_cell_number(batch, at[SKIPPED], row));
         copy_text(batch, at[METHOD], row, m->method, sizeof(m->method));
         copy_text(batch, at[PYTHON_METHOD], row, m->python_method, sizeof(m->python_method));
-        return 0;
 }
 
 int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_sampling *ret, struct infp_err *err)
 {
         infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
         struct infp_scan_options options = { .t1 = t1, .catalog = &catalog };
-        struct counted counted[INFP_SAMPLING_MODES];
+        struct counted counted[INFP_STACK_MODES];
         struct infp_scan *scan;
         struct infp_batch batch;
         int at[N_COLUMNS], r;
 
-        *ret = (struct infp_sampling){ .n = 0 };
+        *ret = (struct infp_sampling){ 0 };
         INFP_TRY(infp_catalog_read(run, &catalog, err));
         r = infp_scan_some(run, "sampler", columns, &options, &scan, err);
         if (r < 0)
@@ -140,11 +131,11 @@ int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct in
         }
         while ((r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows; row++)
-                        if (add_row(ret, counted, &batch, at, row, t0) < 0)
-                                infp_run_note(run, "table sampler names more than %d modes: the rest is left out",
-                                              INFP_SAMPLING_MODES);
+                        add_row(ret, counted, &batch, at, row, t0);
         infp_scan_close(scan);
-        for (unsigned i = 0; i < ret->n; i++) {
+        for (unsigned i = 0; i < INFP_STACK_MODES; i++) {
+                if (!ret->modes[i].is_known)
+                        continue;
                 for (unsigned c = 0; c < N_COUNTERS; c++)
                         *counter_of(&ret->modes[i], c) = counted[i].last[c] - counted[i].before[c];
                 ret->modes[i].own_cpu_s = (counted[i].last[N_COUNTERS] - counted[i].before[N_COUNTERS]) / 1e9;
@@ -152,10 +143,7 @@ int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct in
         return r;
 }
 
-const struct infp_sampling_mode *infp_sampling_find(const struct infp_sampling *sampling, const char *mode)
+const struct infp_sampling_mode *infp_sampling_find(const struct infp_sampling *sampling, enum infp_stack_mode mode)
 {
-        for (unsigned i = 0; i < sampling->n; i++)
-                if (!strcmp(sampling->modes[i].mode, mode))
-                        return &sampling->modes[i];
-        return NULL;
+        return mode < INFP_STACK_MODES && sampling->modes[mode].is_known ? &sampling->modes[mode] : NULL;
 }

@@ -136,7 +136,7 @@ struct infp_timeline {
 
         /* Stacks by time, of each mode of report->functions, over the report's range. n 0: none. */
         struct infp_timeline_code {
-                struct infp_flame flames[INFP_REPORT_FUNCTIONS_MODES];
+                struct infp_flame flames[INFP_STACK_MODES];
                 unsigned n;
                 struct infp_strings strings; /* of the flames */
         } code;

@@ -78,7 +78,7 @@ struct watch_sample {
         uint64_t t_ns;
         uint32_t node, thread, state;
         float weight;
-        uint32_t samples : 24, mode : 4, gil : 4; /* enum infp_watch_mode, infp_gil */
+        uint32_t samples : 24, mode : 4, gil : 4; /* enum infp_stack_mode, infp_gil */
 };
 
 struct watch_point {
@@ -211,7 +211,6 @@ static inline const char *watch_str(const struct watch_batch *b, unsigned column
 }
 
 /* The text's number; 0 where it is absent. -ENOMEM. */
-int watch_mode_by_name(const char *name, size_t size); /* or -ENOENT */
 int watch_text(struct infp_watch *watch, const struct watch_batch *b, unsigned column, uint32_t row, uint32_t *ret);
 const char *watch_string(const struct infp_watch *watch, uint32_t number); /* NULL for 0 */
 

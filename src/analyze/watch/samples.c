@@ -95,7 +95,7 @@ static int note_state(struct infp_watch *watch, const struct watch_batch *b, uin
         struct watch_thread *thread = sample->thread == WATCH_NONE ? NULL : &watch->threads[sample->thread];
 
         INFP_TRY(watch_text(watch, b, W_SAMPLE_STATE, row, &sample->state));
-        if (!thread || sample->mode != INFP_WATCH_WALL || sample->t_ns < thread->state_t_ns)
+        if (!thread || sample->mode != INFP_STACK_WALL || sample->t_ns < thread->state_t_ns)
                 return 0;
         thread->state = sample->state;
         thread->state_t_ns = sample->t_ns;
@@ -109,9 +109,9 @@ int watch_take_sample(struct infp_watch *watch, const struct watch_batch *b, uin
         double weight = (double) n;
         size_t size;
         const char *text = watch_str(b, W_SAMPLE_MODE, row, &size);
-        const int mode = watch_mode_by_name(text, size);
+        const enum infp_stack_mode mode = infp_stack_mode_by_name(text, size);
 
-        if (mode < 0 || n <= 0)
+        if (mode >= INFP_WATCH_MODES || n <= 0)
                 return 0;
         if (watch_has(b, W_SAMPLE_WEIGHT, row))
                 weight = infp_batch_f64(&b->batch, (unsigned) b->at[W_SAMPLE_WEIGHT], row);

@@ -54,7 +54,7 @@ static struct infp_watch_row *add_row(struct infp_watch *watch, struct infp_watc
         return &watch->rows[ret->n++];
 }
 
-static void fill_sums(struct infp_watch_row *row, const struct watch_sums *sums, enum infp_watch_mode mode)
+static void fill_sums(struct infp_watch_row *row, const struct watch_sums *sums, enum infp_stack_mode mode)
 {
         row->self = sums->self;
         row->total = sums->total;

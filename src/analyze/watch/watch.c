@@ -19,24 +19,14 @@ struct table {
         bool is_clock; /* its rows are stamped when they are taken: the newest of them is now */
 };
 
-const char *const infp_watch_mode_names[INFP_WATCH_MODES] = { "cpu", "wall", "python" };
-
-int watch_mode_by_name(const char *name, size_t size)
-{
-        for (int mode = 0; mode < INFP_WATCH_MODES; mode++)
-                if (strlen(infp_watch_mode_names[mode]) == size && memcmp(infp_watch_mode_names[mode], name, size) == 0)
-                        return mode;
-        return -ENOENT;
-}
-
 static int take_sampler(struct infp_watch *watch, const struct watch_batch *b, uint32_t row)
 {
         size_t size;
         const char *mode = watch_str(b, W_SAMPLER_MODE, row, &size);
-        const int known = watch_mode_by_name(mode, size);
-        struct infp_watch_sampling *s = &watch->sampling[known >= 0 ? known : 0];
+        const enum infp_stack_mode known = infp_stack_mode_by_name(mode, size);
+        struct infp_watch_sampling *s = &watch->sampling[known];
 
-        if (known < 0)
+        if (known >= INFP_WATCH_MODES)
                 return 0;
         s->has_mode = true;
         s->rate_hz =
@@ -56,12 +46,12 @@ static int take_source(struct infp_watch *watch, const struct watch_batch *b, ui
                    *state = watch_str(b, W_SOURCE_STATE, row, &state_size);
         struct watch_problem *problem;
 
-        if (collector_size != 7 || memcmp(collector, "sampler", 7) != 0 || instance_size != 4)
+        if (collector_size != 7 || memcmp(collector, "sampler", 7) != 0)
                 return 0;
-        if (memcmp(instance, "perf", 4) == 0)
-                problem = &watch->problems[INFP_WATCH_CPU];
-        else if (memcmp(instance, "wall", 4) == 0)
-                problem = &watch->problems[INFP_WATCH_WALL];
+        if (instance_size == 4 && memcmp(instance, "perf", 4) == 0)
+                problem = &watch->problems[INFP_STACK_CPU];
+        else if (infp_stack_mode_by_name(instance, instance_size) == INFP_STACK_WALL)
+                problem = &watch->problems[INFP_STACK_WALL];
         else
                 return 0;
         *problem = (struct watch_problem){ 0, 0 };
@@ -255,7 +245,7 @@ int infp_watch_read(struct infp_watch *watch, struct infp_err *err)
         return is_any;
 }
 
-void infp_watch_sampling(const struct infp_watch *watch, enum infp_watch_mode mode, struct infp_watch_sampling *ret)
+void infp_watch_sampling(const struct infp_watch *watch, enum infp_stack_mode mode, struct infp_watch_sampling *ret)
 {
         *ret = watch->sampling[mode];
         ret->problem = watch_string(watch, watch->problems[mode].reason);

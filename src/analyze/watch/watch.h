@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "model/stack_tables.h"
 #include "store/run.h"
 
-/* python: Python frames alone, which is all where attached processes may not be read in the interrupt of a sample. */
-enum infp_watch_mode { INFP_WATCH_CPU, INFP_WATCH_WALL, INFP_WATCH_PYTHON, INFP_WATCH_MODES };
-extern const char *const infp_watch_mode_names[INFP_WATCH_MODES];
+/* Those that are shown. Mode python is all where attached processes may not be read in the interrupt of a sample. */
+#define INFP_WATCH_MODES (INFP_STACK_WALL + 1)
 
 struct infp_watch;
 /* history_ns: how long single samples are kept. The run is borrowed until free. 0, -ENOMEM, or why a table cannot be read on
@@ -47,7 +47,7 @@ enum infp_watch_sort { INFP_WATCH_SELF, INFP_WATCH_TOTAL, INFP_WATCH_NAME, INFP_
 
 struct infp_watch_query {
         enum infp_watch_by by;
-        enum infp_watch_mode mode;
+        enum infp_stack_mode mode;
         enum infp_watch_sort sort;
         uint64_t t1_ns, window_ns; /* [t1 - window, t1]; t1 0: the newest */
         const regex_t *filter;     /* rows whose name or place matches; NULL: all */
@@ -104,7 +104,7 @@ struct infp_watch_sampling {
         const char *problem, *fix;           /* why stacks are missing; NULL: nothing is known to be */
         bool has_mode;                       /* samples of it have come, or are expected */
 };
-void infp_watch_sampling(const struct infp_watch *watch, enum infp_watch_mode mode, struct infp_watch_sampling *ret);
+void infp_watch_sampling(const struct infp_watch *watch, enum infp_stack_mode mode, struct infp_watch_sampling *ret);
 uint64_t infp_watch_newest_ns(const struct infp_watch *watch); /* stamp of the newest row; 0: none */
 uint64_t infp_watch_oldest_ns(const struct infp_watch *watch); /* from which moments can be shown */
 uint64_t infp_watch_left_out(const struct infp_watch *watch);  /* samples whose stack found no room */

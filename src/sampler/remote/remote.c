@@ -153,8 +153,8 @@ static void say_refused(struct remote *remote)
                 return;
         remote->has_said_refused = true;
         snprintf(reason, sizeof(reason), "threads of process %d may not be stopped: %s", pid, strerror(error));
-        infp_emit_source(remote->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK, "cpu",
-                         infp_source_state_of(-error), reason,
+        infp_emit_source(remote->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK,
+                         infp_stack_modes[INFP_STACK_CPU].name, infp_source_state_of(-error), reason,
                          infp_rights_stop_fix(remote->context->options->env->root_fd, pid, pid,
                                               "record --cpu --blocking --pid", fix, sizeof(fix)));
         snprintf(notice, sizeof(notice), "%s; %s", reason, fix);

@@ -23,13 +23,6 @@ enum {
         CALLS = 4,          /* that a thread must still be in when the rest of its stack is read */
 };
 
-const char *infp_stack_mode_name(enum infp_stack_mode mode)
-{
-        static const char *const names[INFP_STACK_MODES] = { "cpu", "wall", "off-cpu", "python", "async", "lag" };
-
-        return names[mode];
-}
-
 int infp_stacks_new(const struct infp_stacks_options *options, struct infp_stacks **ret, struct infp_err *err)
 {
         struct infp_stacks *stacks = calloc(1, sizeof(*stacks));
@@ -509,7 +502,7 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
                 infp_row_str(row, INFP_STACK_SAMPLES_GIL, infp_gil_name(found->gil));
         if (found->task)
                 infp_row_str(row, INFP_STACK_SAMPLES_TASK, found->task);
-        infp_row_str(row, INFP_STACK_SAMPLES_MODE, infp_stack_mode_name(found->mode));
+        infp_row_str(row, INFP_STACK_SAMPLES_MODE, infp_stack_modes[found->mode].name);
         r = infp_stack_put_row(stacks);
         if (r < 0)
                 stacks->counts.modes[found->mode].dropped += found->samples;

@@ -18,18 +18,6 @@
 #include "sampler/python/names.h"
 #include "unwind/walk.h"
 
-/* What a sample is of; its name is stack_samples.mode. Counts are kept apart. */
-enum infp_stack_mode {
-        INFP_STACK_CPU,
-        INFP_STACK_WALL,
-        INFP_STACK_OFF_CPU,
-        INFP_STACK_PYTHON,
-        INFP_STACK_ASYNC,
-        INFP_STACK_LAG,
-        INFP_STACK_MODES
-};
-const char *infp_stack_mode_name(enum infp_stack_mode mode);
-
 struct infp_stacks_options {
         const struct infp_env *env;  /* root_fd and boot_id are used */
         uint32_t max_depth;          /* frames of a stack; 0: the default */

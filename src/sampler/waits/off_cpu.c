@@ -47,8 +47,8 @@ static void ask(const struct infp_sampler_options *options, struct infp_perf_opt
 static void say_no_stacks(const struct off_cpu *off_cpu)
 {
         off_cpu->context->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        infp_emit_source(off_cpu->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK, "off-cpu",
-                         INFP_DENIED,
+        infp_emit_source(off_cpu->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK,
+                         infp_stack_modes[INFP_STACK_OFF_CPU].name, INFP_DENIED,
                          "stacks at context switches are not permitted here: only waits longer than about 10 ms have a "
                          "stack, read while the thread waits; times are complete",
                          "setcap cap_perfmon+ep infprof, or kernel.perf_event_paranoid=1 or less");
@@ -173,7 +173,8 @@ static void say_cost(struct off_cpu *off_cpu)
                  "runs slower than without --off-cpu",
                  infp_fixed(off_cpu->cost.rate, 0).text, infp_fixed(100 * off_cpu->cost.share, 0).text);
         off_cpu->context->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        infp_emit_source(off_cpu->context->emit, &infp_table_stack_samples, -1, "off-cpu", INFP_LATE, reason,
+        infp_emit_source(off_cpu->context->emit, &infp_table_stack_samples, -1,
+                         infp_stack_modes[INFP_STACK_OFF_CPU].name, INFP_LATE, reason,
                          "--wall shows where threads wait, at a cost that does not grow with their switches");
 }
 

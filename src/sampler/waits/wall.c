@@ -115,8 +115,8 @@ static void say_refused(struct wall *wall, const struct infp_wall_refused *refus
         snprintf(reason, sizeof(reason), "%s of process %d cannot be read: %s; its blocked threads have no stack",
                  refused->call ? "/proc/PID/task/TID/syscall" : "the memory (process_vm_readv)", refused->pid,
                  strerror(r));
-        infp_emit_source(wall->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK, "wall",
-                         infp_source_state_of(-r), reason,
+        infp_emit_source(wall->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK,
+                         infp_stack_modes[INFP_STACK_WALL].name, infp_source_state_of(-r), reason,
                          r == EPERM || r == EACCES ? "record as the user of the target, or with CAP_SYS_PTRACE; "
                                                      "kernel.yama.ptrace_scope=0 permits it for your own processes"
                                                    : NULL);
@@ -127,7 +127,7 @@ static void say_queue(struct wall *wall, const struct infp_wall_reader_counts *c
         if (wall->has_said_queue || !counts->tasks.no_queue)
                 return;
         wall->has_said_queue = true;
-        infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, infp_stack_mode_name(INFP_STACK_LAG),
+        infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, infp_stack_modes[INFP_STACK_LAG].name,
                          INFP_ABSENT,
                          "an event loop keeps its callbacks where they are not read, as uvloop does: whether one of "
                          "them held it is not known",
@@ -147,8 +147,8 @@ static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *co
 
         if (counts->rate_hz > 0.9 * asked) {
                 if (wall->said_rate > 0)
-                        infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, "wall", INFP_OK, NULL,
-                                         NULL);
+                        infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1,
+                                         infp_stack_modes[INFP_STACK_WALL].name, INFP_OK, NULL, NULL);
                 wall->said_rate = 0;
                 wall->slow_ns = 0;
                 return;
@@ -164,7 +164,8 @@ static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *co
                  "all %s threads are read %s times a second instead of %s: more than %u reads a second cost too much",
                  infp_count(counts->n_threads).text, infp_number(counts->rate_hz).text, infp_number(asked).text,
                  INFP_WALL_READS_PER_S);
-        infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, "wall", INFP_LATE, reason,
+        infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, infp_stack_modes[INFP_STACK_WALL].name,
+                         INFP_LATE, reason,
                          "weights are those of the lower rate: shares are right; short waits are seen less often");
 }
 

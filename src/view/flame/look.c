@@ -33,20 +33,13 @@ int infp_flame_theme_by_name(const char *name)
 
 void infp_flame_title(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look)
 {
-        static const struct {
-                const char *mode, *title;
-        } titles[] = { { "cpu", "CPU" },           { "wall", "Wall-clock" }, { "async", "Asyncio" },
-                       { "off_cpu", "Off-CPU" },   { "off-cpu", "Off-CPU" }, { "heap", "Heap" },
-                       { "lag", "Event loop lag" } };
-        const char *what = flame->mode;
+        const enum infp_stack_mode mode = infp_stack_mode_of(flame->mode);
+        const char *what = mode < INFP_STACK_MODES ? infp_stack_modes[mode].title : flame->mode;
 
         if (look->title) {
                 infp_str_puts(out, look->title);
                 return;
         }
-        for (unsigned i = 0; i < INFP_COUNT(titles); i++)
-                if (!strcmp(titles[i].mode, flame->mode))
-                        what = titles[i].title;
         infp_str_printf(out, "%s%sflame graph%s%s", what, *what ? " " : "", look->is_reversed ? ", leaf first" : "",
                         flame->base ? ", what changed" : "");
 }

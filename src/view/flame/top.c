@@ -335,7 +335,7 @@ void infp_flame_top_lineless(struct infp_str *out, const struct infp_flame *flam
 
 static const struct infp_sampling_mode *sampling_of(const struct infp_flame_top_view *view)
 {
-        return view->sampling ? infp_sampling_find(view->sampling, view->flame->mode) : NULL;
+        return view->sampling ? infp_sampling_find(view->sampling, infp_stack_mode_of(view->flame->mode)) : NULL;
 }
 
 int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view)
@@ -520,7 +520,8 @@ int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_v
 {
         const struct infp_flame *f = view->flame;
         infp_autostr struct infp_str words = { 0 };
-        const struct infp_sampling_mode *s = view->sampling ? infp_sampling_find(view->sampling, f->mode) : NULL;
+        const struct infp_sampling_mode *s =
+                view->sampling ? infp_sampling_find(view->sampling, infp_stack_mode_of(f->mode)) : NULL;
 
         infp_json_member_str(json, "mode", f->mode);
         infp_json_member_str(json, "unit", f->unit);

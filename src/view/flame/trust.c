@@ -57,9 +57,9 @@ static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s,
 static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
 {
         const bool is_timed = !strncmp(s->method, "BPF at switches", 15),
-                   is_wall = !strcmp(s->mode, "wall"), /* threads are read in rounds, without records of the kernel */
-                is_async = !strcmp(s->mode, "async"), is_lag = !strcmp(s->mode, "lag"),
-                   is_stopped = !strncmp(s->method, "stops", 5);
+                   /* threads are read in rounds, without records of the kernel */
+                is_wall = s->mode == INFP_STACK_WALL, is_async = s->mode == INFP_STACK_ASYNC,
+                   is_lag = s->mode == INFP_STACK_LAG, is_stopped = !strncmp(s->method, "stops", 5);
         const struct {
                 double n;
                 const char *one, *many;
@@ -125,7 +125,7 @@ static void put_copies(struct infp_str *out, const struct infp_sampling_mode *s)
                         "Stacks that stayed cut, since the thread had moved on before their rest was read: " },
                       { s->incomplete, "Stacks that were copied but could not be unwound to their end: " } };
 
-        const bool is_one_each = !strcmp(s->mode, "cpu"); /* a stack of a wait stands for many samples, or for none */
+        const bool is_one_each = s->mode == INFP_STACK_CPU; /* a stack of a wait stands for many samples, or for none */
 
         for (unsigned i = 0; i < INFP_COUNT(parts) && s->taken > 0; i++)
                 if (parts[i].n > 0) {
@@ -243,9 +243,9 @@ static void put_python(struct infp_str *out, const struct infp_flame *f, const s
 
         if (s && *s->python_method && !isnan(s->python_rejected))
                 put_rejected(out, s);
-        else if (s && !strcmp(s->mode, "async"))
+        else if (s && s->mode == INFP_STACK_ASYNC)
                 put_tasks(out, s);
-        else if (s && *s->python_method && strcmp(s->mode, "lag") != 0)
+        else if (s && *s->python_method && s->mode != INFP_STACK_LAG)
                 put_python_share(out, s);
         if (s && s->python_unknown > 0) {
                 infp_trust_count(out, s->python_unknown, "program runs", "programs run");
@@ -272,7 +272,7 @@ void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, c
                 put_taken(out, s);
                 put_lost(out, s);
         }
-        if (flame && !strcmp(flame->mode, "lag"))
+        if (flame && infp_stack_mode_of(flame->mode) == INFP_STACK_LAG)
                 infp_str_puts(out, "A callback that held its event loop for 100 ms or more counts from the first look "
                                    "at it to the last, which is less than it took. ");
         if (flame && flame->samples)

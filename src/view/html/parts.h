@@ -25,7 +25,7 @@ struct infp_html_code {
                 double from_ms;                /* of the graph's begin, since the grid's */
                 double step_s, least_percent;
                 uint32_t merged; /* frames */
-        } modes[INFP_REPORT_FUNCTIONS_MODES];
+        } modes[INFP_STACK_MODES];
         unsigned n;
 };
 int infp_html_code_make(struct infp_html_code *ret, struct infp_timeline *timeline, size_t room, struct infp_err *err);

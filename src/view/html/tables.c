@@ -123,7 +123,8 @@ static void put_notes(struct infp_str *out, const struct infp_report *report, co
 {
         infp_autostr struct infp_str words = { 0 };
 
-        infp_sampling_words(&words, flame, infp_sampling_find(&report->functions.sampling, flame->mode));
+        infp_sampling_words(&words, flame,
+                            infp_sampling_find(&report->functions.sampling, infp_stack_mode_of(flame->mode)));
         infp_str_puts(out, "\n<p class=\"note\">");
         infp_html_text(out, words.data ? words.data : "");
         infp_str_puts(out, "</p>\n<p class=\"note\">As a flame graph: <code>infprof flamegraph -r ");

@@ -198,9 +198,9 @@ static void open_slice(struct writer *w, uint32_t name, uint64_t begin)
         w->slices[w->n_slices++] = (struct slice){ name, begin, begin };
 }
 
-/* What a row of stack_samples stands for in time: of modes wall and off-cpu what begins at its moment, else what ended there. A gap
- * before it that is shorter than half a sample is the unevenness of sampling (waits are not sampled, and have none). Imported
- * profiles without times lie at one moment: there stretches follow each other. */
+/* What a row of stack_samples stands for in time: what begins at its moment, or what ended there. A gap before it that is shorter
+ * than half a sample is the unevenness of sampling (waits are not sampled, and have none). Imported profiles without times lie at one
+ * moment: there stretches follow each other. */
 struct stretch {
         uint64_t begin, end, slack;
 };
@@ -208,10 +208,11 @@ struct stretch {
 static struct stretch stretch_of(const struct writer *w, const struct infp_profile_time *time, uint64_t last)
 {
         const struct infp_profile *s = w->profile;
-        const char *mode = infp_profile_str(s, s->sums[time->sum].mode);
-        const bool is_wait = mode && !strcmp(mode, "off-cpu"), is_after = is_wait || (mode && !strcmp(mode, "wall"));
+        const enum infp_stack_mode mode = infp_stack_mode_of(infp_profile_str(s, s->sums[time->sum].mode));
+        const bool is_after = mode < INFP_STACK_MODES && infp_stack_modes[mode].is_begin;
         const uint64_t length = (uint64_t) llround(fmin(fabs(time->weight) * w->scale, 1e18)), t = time->t_ns;
-        struct stretch ret = { .slack = is_wait ? 0 : length / (time->samples ? time->samples : 1) / 2 };
+        struct stretch ret = { .slack = mode == INFP_STACK_OFF_CPU ? 0
+                                                                   : length / (time->samples ? time->samples : 1) / 2 };
 
         ret.begin = s->first_t_ns == s->last_t_ns ? last : is_after ? t : t - (length < t ? length : t);
         ret.end = ret.begin + length;
@@ -287,7 +288,7 @@ int infp_chrome_write(struct infp_out *out, const struct infp_profile *s, const 
                         err, -EINVAL,
                         "a trace has times, and samples of mode '%s' stand for %s: take --speedscope or --pprof",
                         s->mode, s->unit);
-        if (!strcmp(s->mode, "async"))
+        if (infp_stack_mode_of(s->mode) == INFP_STACK_ASYNC)
                 return infp_fail(err, -EINVAL,
                                  "a trace has a track for each thread, and tasks of asyncio overlap in it: take "
                                  "--speedscope or --pprof");

@@ -36,13 +36,14 @@ static void put_sample(struct infp_str *out, const struct infp_profile *s, const
         const char *name = infp_profile_str(s, thread->name ? thread->name : process->name);
         const double scale = !strcmp(s->unit, "seconds") ? 1e9 : 1;
         const char *mode = infp_profile_str(s, sum->mode);
+        const bool is_cpu = !mode || infp_stack_mode_of(mode) == INFP_STACK_CPU;
 
         put_text(out, name ? name : "[unknown]");
         infp_str_printf(out, " %lld/%lld %llu.%06llu: %10llu ", (long long) process->pid, (long long) thread->tid,
                         (unsigned long long) (time->t_ns / 1000000000),
                         (unsigned long long) (time->t_ns / 1000 % 1000000),
                         (unsigned long long) llround(fabs(time->weight) * scale / (time->samples ? time->samples : 1)));
-        put_text(out, !mode || !strcmp(mode, "cpu") ? "cpu-clock" : mode);
+        put_text(out, is_cpu ? "cpu-clock" : mode);
         infp_str_puts(out, ":\n");
         for (uint32_t i = sum->node; i != INFP_PROFILE_NONE; i = s->nodes[i].parent)
                 put_frame(out, s, &s->frames[s->nodes[i].frame]);

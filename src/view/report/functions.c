@@ -8,26 +8,12 @@
 
 enum { MOST = 10, MOST_SHORT = 5, MOST_JSON = 50 };
 
-static const char *mode_words(const char *mode)
-{
-        if (!strcmp(mode, "cpu"))
-                return "by CPU time";
-        if (!strcmp(mode, "python"))
-                return "by CPU time, of Python frames that were read beside the native stacks";
-        if (!strcmp(mode, "wall"))
-                return "by wall-clock time of all threads";
-        if (!strcmp(mode, "off-cpu"))
-                return "by time that threads waited";
-        if (!strcmp(mode, "async"))
-                return "by time of all tasks of asyncio";
-        if (!strcmp(mode, "lag"))
-                return "by time that a callback held an event loop";
-        return "of the imported profile";
-}
-
 void infp_report_functions_title(struct infp_str *out, const char *what, const char *mode, enum infp_profile_part part)
 {
-        infp_str_printf(out, "%s %s%s", what, mode_words(mode),
+        const enum infp_stack_mode own = infp_stack_mode_of(mode);
+
+        infp_str_printf(out, "%s %s%s", what,
+                        own < INFP_STACK_MODES ? infp_stack_modes[own].words : "of the imported profile",
                         part == INFP_PROFILE_PYTHON   ? " (Python only)"
                         : part == INFP_PROFILE_NATIVE ? " (without Python)"
                                                       : "");
@@ -44,13 +30,13 @@ static void put_title(struct infp_out *out, const struct infp_report *report, co
 /* Samples were wanted but none was taken; no line for a target that did not run. */
 static void put_none(struct infp_out *out, const struct infp_report *report, const char *what, bool is_short)
 {
-        const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, "cpu");
+        const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, INFP_STACK_CPU);
         const struct infp_absence *refused = infp_absences_find(&report->absences, "sampler", "perf");
         infp_autostr struct infp_str words = { 0 };
 
         if (!cpu || (is_short && !(cpu->wanted >= 1) && !refused) || cpu->taken > 0)
                 return;
-        put_title(out, report, what, "cpu");
+        put_title(out, report, what, infp_stack_modes[INFP_STACK_CPU].name);
         infp_sampling_none(&words, cpu, refused);
         infp_report_line(out, "none", "%s", words.data ? words.data : "");
 }
@@ -80,7 +66,8 @@ static void put_modes(struct infp_out *out, const struct infp_report *report, co
                 infp_flame_top_lineless(&lineless, flame);
                 if (lineless.size)
                         infp_report_line(out, "no line", "%s", lineless.data);
-                infp_sampling_words(&words, flame, infp_sampling_find(&report->functions.sampling, flame->mode));
+                infp_sampling_words(&words, flame,
+                                    infp_sampling_find(&report->functions.sampling, infp_stack_mode_of(flame->mode)));
                 infp_report_line(out, "trust", "%s", words.data ? words.data : "");
         }
 }

@@ -8,17 +8,22 @@ enum { SHOWN = 8, PLACES_SHOWN = 3, NAME_WIDTH = 15, MOST_JSON = 1024 };
 
 static const struct infp_sampling_mode *sampling_of(const struct infp_report *report)
 {
-        return infp_sampling_find(&report->functions.sampling, "lag");
+        return infp_sampling_find(&report->functions.sampling, INFP_STACK_LAG);
+}
+
+static const struct infp_absence *absence_of(const struct infp_report *report)
+{
+        return infp_absences_find(&report->absences, "sampler", infp_stack_modes[INFP_STACK_LAG].name);
 }
 
 bool infp_report_lag_was_sought(const struct infp_report *report)
 {
-        return report->lag.n || sampling_of(report) || infp_absences_find(&report->absences, "sampler", "lag");
+        return report->lag.n || sampling_of(report) || absence_of(report);
 }
 
 void infp_report_lag_notes(const struct infp_report *report, infp_report_note_fn *note, void *context)
 {
-        const struct infp_absence *absence = infp_absences_find(&report->absences, "sampler", "lag");
+        const struct infp_absence *absence = absence_of(report);
         const struct infp_sampling_mode *sampling = sampling_of(report);
         char text[256];
 
@@ -115,7 +120,7 @@ static void put_json_thread(struct infp_json *json, const struct infp_lag_report
 /* null: not looked for. */
 void infp_report_json_lag(struct infp_json *json, const struct infp_report *report)
 {
-        const struct infp_absence *absence = infp_absences_find(&report->absences, "sampler", "lag");
+        const struct infp_absence *absence = absence_of(report);
         const struct infp_lag_report *lag = &report->lag;
 
         infp_json_key(json, "lag");

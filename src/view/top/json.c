@@ -123,7 +123,7 @@ int infp_top_json(struct infp_json *json, struct infp_watch *watch, const struct
         infp_json_member_i64(json, "time_unix_ms",
                              ((int64_t) newest + about->unix_minus_mono) / (int64_t) INFP_NS_PER_MS);
         infp_json_member_str(json, "what", about->title);
-        infp_json_member_str(json, "mode", infp_watch_mode_names[choice->mode]);
+        infp_json_member_str(json, "mode", infp_stack_modes[choice->mode].name);
         infp_json_member_bool(json, "ended", about->is_over);
         infp_json_member_str(json, "problem", sampling.problem);
         infp_json_member_str(json, "fix", sampling.fix);

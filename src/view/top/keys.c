@@ -167,13 +167,13 @@ static void go_to(struct infp_top_choice *choice, enum infp_watch_by by)
 }
 
 /* Most runs have no Python frames alone. */
-static enum infp_watch_mode next_mode(enum infp_watch_mode mode, const struct infp_watch *watch)
+static enum infp_stack_mode next_mode(enum infp_stack_mode mode, const struct infp_watch *watch)
 {
-        const enum infp_watch_mode next = (mode + 1) % INFP_WATCH_MODES;
+        const enum infp_stack_mode next = (mode + 1) % INFP_WATCH_MODES;
         struct infp_watch_sampling sampling;
 
         infp_watch_sampling(watch, next, &sampling);
-        return next == INFP_WATCH_PYTHON && !sampling.has_mode ? INFP_WATCH_CPU : next;
+        return next == INFP_STACK_PYTHON && !sampling.has_mode ? next + 1 : next;
 }
 
 static enum infp_top_does press_letter(struct infp_top_choice *choice, struct infp_watch *watch,

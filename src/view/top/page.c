@@ -232,7 +232,7 @@ static void put_tabs(struct making *m)
         if (m->choice->has_regex)
                 putf(m, line, INFP_TOP_WARN, "/%s: %zu of %zu  ", m->choice->filter, v->n, v->n_all);
         putf(m, line, INFP_TOP_PLAIN, "%s, by %s; last %s s: %s s in %s samples",
-             infp_watch_mode_names[m->choice->mode], infp_watch_sort_names[m->choice->sort],
+             infp_stack_modes[m->choice->mode].name, infp_watch_sort_names[m->choice->sort],
              infp_fixed(v->window_s, v->window_s < 10 ? 1 : 0).text, infp_fixed(v->seconds, 2).text,
              infp_count(v->samples).text);
 }
@@ -388,12 +388,12 @@ static void put_nothing(struct making *m)
                         putf(m, new_line(m), INFP_TOP_WARN, "  %s", m->sampling.fix);
                 return;
         }
-        if (m->choice->mode == INFP_WATCH_PYTHON && !m->sampling.has_mode)
+        if (m->choice->mode == INFP_STACK_PYTHON && !m->sampling.has_mode)
                 put(m, line, INFP_TOP_WARN, 0,
                     "  This run has no profile of Python frames alone: where they could be read they are in mode cpu.");
         else if (!m->sampling.has_mode)
                 putf(m, line, INFP_TOP_WARN, "  This run has no samples of mode %s (record --%s).",
-                     infp_watch_mode_names[m->choice->mode], infp_watch_mode_names[m->choice->mode]);
+                     infp_stack_modes[m->choice->mode].name, infp_stack_modes[m->choice->mode].name);
         else if (m->choice->by == INFP_WATCH_LINES && m->view.since_samples)
                 put(m, line, INFP_TOP_DIM, 0,
                     "  No line is known: programs have lines when they are compiled with -g.");
@@ -450,7 +450,7 @@ static void put_foot(struct making *m)
                                       : "?: help  f l t: tabs  s o n: sort  /: filter  p: pause  Left: back  q: quit");
 }
 
-static bool has_taken(const struct infp_watch *watch, enum infp_watch_mode mode, double at_least)
+static bool has_taken(const struct infp_watch *watch, enum infp_stack_mode mode, double at_least)
 {
         struct infp_watch_sampling sampling;
 
@@ -459,20 +459,20 @@ static bool has_taken(const struct infp_watch *watch, enum infp_watch_mode mode,
 }
 
 /* Threads are listed by their CPU time: where there are no perf events Python's reads stand for it. */
-static enum infp_watch_mode threads_mode(const struct infp_watch *watch)
+static enum infp_stack_mode threads_mode(const struct infp_watch *watch)
 {
-        return !has_taken(watch, INFP_WATCH_CPU, 0) && has_taken(watch, INFP_WATCH_PYTHON, 0) ? INFP_WATCH_PYTHON
-                                                                                              : INFP_WATCH_CPU;
+        return !has_taken(watch, INFP_STACK_CPU, 0) && has_taken(watch, INFP_STACK_PYTHON, 0) ? INFP_STACK_PYTHON
+                                                                                              : INFP_STACK_CPU;
 }
 
 void infp_top_settle(struct infp_top_choice *choice, const struct infp_watch *watch)
 {
         struct infp_watch_sampling native;
 
-        infp_watch_sampling(watch, INFP_WATCH_CPU, &native);
-        if (choice->is_mode_chosen || !has_taken(watch, INFP_WATCH_PYTHON, native.taken > 0 ? native.taken / 2 : 0))
+        infp_watch_sampling(watch, INFP_STACK_CPU, &native);
+        if (choice->is_mode_chosen || !has_taken(watch, INFP_STACK_PYTHON, native.taken > 0 ? native.taken / 2 : 0))
                 return;
-        choice->mode = INFP_WATCH_PYTHON;
+        choice->mode = INFP_STACK_PYTHON;
         choice->is_mode_chosen = true;
 }
 

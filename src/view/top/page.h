@@ -49,7 +49,7 @@ void infp_top_page_done(struct infp_top_page *page);
 enum { INFP_TOP_TYPED = 200 };
 struct infp_top_choice {
         enum infp_watch_by by;
-        enum infp_watch_mode mode;
+        enum infp_stack_mode mode;
         bool is_mode_chosen; /* by the user, or by what the run has */
         enum infp_watch_sort sort;
         uint64_t window_ns;
