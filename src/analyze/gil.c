@@ -13,8 +13,8 @@
 enum { MOST_THREADS = 65536 };
 enum { PROCESS, TID, THREAD, WEIGHT, SAMPLES, MODE, GIL };
 static const char *const sample_columns[] = { "process", "tid", "thread", "weight", "samples", "mode", "gil", NULL };
-enum { ENTITY_ID, ENTITY_NAME, ENTITY_PID };
-static const char *const thread_columns[] = { "id", "tName", NULL };
+enum { ENTITY_ID, ENTITY_NAME, ENTITY_PID, ENTITY_PYTHON_NAME = ENTITY_PID };
+static const char *const thread_columns[] = { "id", "tName", "tPythonName", NULL };
 static const char *const process_columns[] = { "id", "pName", "pId", NULL };
 
 struct reading {
@@ -81,8 +81,9 @@ static int take_thread(void *context, const struct infp_batch *batch, const int 
         const struct infp_gil_thread key = { .id = id_of(batch, at[ENTITY_ID], row) };
         struct infp_gil_thread *thread =
                 key.id ? bsearch(&key, gil->list, gil->n, sizeof(key), by_id) : NULL; /* sorted meanwhile */
+        const int column = infp_cell_has(batch, at[ENTITY_PYTHON_NAME], row) ? at[ENTITY_PYTHON_NAME] : at[ENTITY_NAME];
 
-        return thread ? infp_cell_keep(&thread->name, batch, at[ENTITY_NAME], row) : 0;
+        return thread ? infp_cell_keep(&thread->name, batch, column, row) : 0;
 }
 
 static int take_process(void *context, const struct infp_batch *batch, const int *at, uint32_t row)

@@ -57,6 +57,7 @@ static const struct infp_column thread_columns[] = {
         [INFP_THREADS_TID - 1] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its number."),
         [INFP_THREADS_NAME - 1] = INFP_COLUMN(tName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name."),
         [INFP_THREADS_PID - 1] = INFP_COLUMN(tPid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of its process, also of one that lived between two looks at the processes and has no row in process."),
+        [INFP_THREADS_PYTHON_NAME - 1] = INFP_COLUMN(tPythonName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name that Python has for it (its threading.Thread); null = Python did not start it, or its name is not known."),
 };
 
 static const struct infp_column sample_columns[] = {

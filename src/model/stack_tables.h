@@ -53,6 +53,7 @@ enum infp_threads_cell {
         INFP_THREADS_TID,
         INFP_THREADS_NAME,
         INFP_THREADS_PID,
+        INFP_THREADS_PYTHON_NAME,
         INFP_THREADS_N
 };
 enum infp_stack_samples_cell {

@@ -14,6 +14,7 @@ static const struct infp_column samples_columns[] = {
         INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name then, as it was seen once a tick."),
         INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread."),
         INFP_COLUMN(tName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name then."),
+        INFP_COLUMN(tPythonName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name that Python has for it, as in threads."),
         INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU that it ran on."),
         INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, heap, or what an imported profile has."),
         INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What the thread waited for, or did; null = it was running."),
@@ -41,7 +42,7 @@ static const struct infp_table samples_named_table = {
 /* The last set of a frame's rows in `symbols` is valid; level 0 begins a set. Stacks are walked from their roots, so that cycles
  * in a broken run are never entered; ids in several segments are taken once. A process that renames itself has a row for each
  * name it was seen under; the first also covers the time before it. One that lived between two looks at the processes is known by its
- * threads alone; recordings of before have no tPid. */
+ * threads alone; recordings of before have no tPid and no tPythonName. */
 static const char samples_named_sql[] =
         "WITH RECURSIVE last AS (SELECT frame, max(t_ns) AS t FROM symbols WHERE sLevel = 0 GROUP BY frame), "
         "levels AS (SELECT s.frame, s.sLevel AS level, "
@@ -63,12 +64,14 @@ static const char samples_named_sql[] =
         "processes_known AS (SELECT id, pId, pName, CASE WHEN t_ns = min(t_ns) OVER (PARTITION BY id) THEN -1 ELSE "
         "t_ns "
         "END AS since FROM process), "
-        "every_thread AS (SELECT id, process, tid, tName, tPid FROM (SELECT * FROM threads UNION ALL BY NAME "
-        "SELECT NULL::BIGINT AS tPid WHERE false)), "
-        "threads_known AS (SELECT id, max(tName) AS tName, max(tPid) AS tPid FROM every_thread GROUP BY id), "
+        "every_thread AS (SELECT t_ns, id, process, tid, tName, tPid, tPythonName FROM (SELECT * FROM threads UNION "
+        "ALL "
+        "BY NAME SELECT NULL::BIGINT AS tPid, NULL::VARCHAR AS tPythonName WHERE false)), "
+        "threads_known AS (SELECT id, max(tName) AS tName, max(tPid) AS tPid, max_by(tPythonName, t_ns) AS "
+        "tPythonName FROM every_thread GROUP BY id), "
         "first_threads AS (SELECT process, min(tName) AS tName FROM every_thread WHERE tid = tPid GROUP BY process) "
         "SELECT s.t_ns, s.time, s.process, coalesce(pr.pId, th.tPid) AS pId, coalesce(pr.pName, f.tName) AS pName, "
-        "s.tid, th.tName, s.cpu, s.mode, s.state, s.samples, "
+        "s.tid, th.tName, th.tPythonName, s.cpu, s.mode, s.state, s.samples, "
         "s.weight, "
         "k.function, k.fKind, k.fObject, k.file, k.line, CASE WHEN s.is_truncated OR p.text IS NULL "
         "THEN '[truncated]' || coalesce(';' || coalesce(p.text, k.text), '') ELSE p.text END AS stack_text, "

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,7 @@
 
 #include "base/debug.h"
 #include "base/fd.h"
-#include "base/human.h"
 #include "base/mem.h"
-#include "base/rights.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "collect/target.h"
@@ -247,6 +244,7 @@ static void python_known(void *context, pid_t pid, uint64_t program, const struc
         EACH_MODE(sampler, own)
         if (own->mode->python)
                 own->mode->python(own->state, pid, program, python);
+        infp_stacks_python(sampler->stacks, pid, python);
         if (python && sampler->options.wall_hz > 0)
                 infp_explain_gil(&sampler->explain, pid, python);
         if (python && sampler->options.async)

@@ -3,13 +3,16 @@ import collections
 import errno
 import json
 import os
+import pathlib
 import re
+import signal
 import subprocess
 import sys
 
 import pytest
 
 import waits
+from namespaces import unshare
 from parked import by_faulthandler, parked, start  # noqa: F401 (fixtures)
 from program import query, run
 from pythons import PYTHONS
@@ -255,6 +258,89 @@ def test_one_thread(infprof, record):
     thread, = json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["gil"]["threads"]
     page = run([infprof, "report", "--html", "-o", "-", "-r", done.run.path]).stdout.split('<section id="gil"')[1].split("</section>")[0]
     assert f'>{thread["name"]} ({thread["tid"]})</th>' in page and f'>{100 * thread["holds_s"] / thread["sampled_s"]:.1f} %<' in page, page
+
+
+# Threads that are there before the recording, one that begins in it, and one that is given another name.
+NAMED = '''\
+import sys, threading, time
+
+def wait():
+    while not is_over.is_set():
+        is_over.wait(0.05)
+
+is_over = threading.Event()
+threads = [threading.Thread(target=wait, name=name) for name in ("tokenizer", "two words of \u00e9\U0001f40d", "\u00e9" * 100)]
+for thread in threads: thread.start()
+print("ready", flush=True)
+sys.stdin.readline()
+threads[0].name = "engine"
+threads.append(threading.Thread(target=wait, name="later"))
+threads[-1].start()
+sys.stdin.readline()
+is_over.set()
+'''
+
+
+def threads_of(run_dir):
+    """Number of a thread: what Python calls it, of its last row."""
+    rows = sorted(run_dir.table("threads"), key=lambda row: row["t_ns"])
+    return {row["tid"]: row["tPythonName"] for row in rows}
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_names_of_threads(infprof, run_dir, tmp_path, name):
+    """Those that Python has, beside the system's: of threads that it started, not of its first one."""
+    words, environment = PYTHONS[name]
+    (tmp_path / "named.py").write_text(NAMED)
+    with subprocess.Popen([*words, tmp_path / "named.py"], env={**os.environ, **environment, "PYTHONUTF8": "1"}, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process, \
+         subprocess.Popen([infprof, "record", "-o", run_dir, "--gil", "--no-snapshots", "--no-finish", "--pid", str(process.pid)],
+                          stderr=subprocess.DEVNULL) as recording:
+        def names():
+            return set(threads_of(run_dir.run()).values()) if list(run_dir.glob("*.infprof")) else set()
+
+        try:
+            assert process.stdout.readline() == "ready\n"
+            known = {"tokenizer", "two words of \u00e9\U0001f40d", "\u00e9" * 31}
+            wait_for(lambda: names() >= known, "the names of threads")
+            process.stdin.write("\n")
+            process.stdin.flush()
+            wait_for(lambda: names() >= {"engine", "later"}, "what is new")
+            engine = next(tid for tid, named in threads_of(run_dir.run()).items() if named == "engine")
+            comms = {tid: pathlib.Path(f"/proc/{process.pid}/task/{tid}/comm").read_text()[:-1] for tid in (process.pid, engine)}
+        finally:
+            recording.send_signal(signal.SIGINT)
+            recording.wait(timeout=60)
+            process.kill()
+    found = threads_of(run_dir.run())
+    assert sorted(found.values(), key=str) == sorted([None, "engine", "later", "two words of \u00e9\U0001f40d", "\u00e9" * 31], key=str), found
+    assert found[process.pid] is None
+    path = run_dir.run().path
+    rows = query(infprof, path, f"SELECT DISTINCT tName, tPythonName FROM samples_named WHERE tid = {engine}")
+    assert {"tName": comms[engine], "tPythonName": "engine"} in rows, rows
+    folded = run([infprof, "flamegraph", "-r", path, "--mode", "wall", "--by", "thread", "--folded"]).stdout
+    assert f"\nengine ({engine});" in "\n" + folded and f"\n{comms[process.pid]} ({process.pid});" in "\n" + folded, folded
+    told = json.loads(run([infprof, "report", "--json", "-r", path]).stdout)["gil"]["threads"]
+    assert {thread["tid"]: thread["name"] for thread in told}[engine] == "engine", told
+
+
+@pytest.mark.parametrize("words", [["--python=inside", "--cpu"], ["--python=outside", "--cpu"]])
+def test_names_of_threads_that_run(infprof, record, words):
+    program = ("import threading, time\nend = time.time() + 2\ndef burn():\n  while time.time() < end: pass\n"
+               "thread = threading.Thread(target=burn, name='tokenizer')\nthread.start()\nburn()\nthread.join()")
+    done = record(*words, "--no-snapshots", command=[*PYTHONS[ONE][0], "-c", program])
+    if words[0] == "--python=outside" and not [row for row in done.run.table("stack_samples") if row["mode"] == "cpu"]:
+        pytest.skip("perf events are not permitted")
+    assert set(threads_of(done.run).values()) == {None, "tokenizer"}, done.run.table("threads")
+
+
+@needs_root
+def test_names_of_threads_in_a_pid_namespace(infprof, record):
+    """They have other numbers there."""
+    program = "import threading, time\nthread = threading.Thread(target=time.sleep, args=(2,), name='tokenizer')\nthread.start()\nthread.join()"
+    done = record("--wall", "--no-snapshots", command=[*unshare("--pid", "--fork", "--mount-proc"), *PYTHONS[ONE][0], "-c", program])
+    assert done.returncode == 0, done.stderr
+    assert "tokenizer" in threads_of(done.run).values(), done.run.table("threads")
 
 
 def test_off(work):

@@ -56,7 +56,7 @@ struct infp_profile_thread {
         uint64_t id; /* of table threads; 0: samples gave only the number */
         uint32_t process;
         int64_t tid;
-        uint32_t name;
+        uint32_t name; /* that Python has for it, else the system's */
 };
 
 /* How far stacks were read that were too deep: bytes from the stack pointer, of all of them. 0, 0: of none that is known. */

@@ -13,12 +13,12 @@ enum { P_ID, P_PID, P_NAME };
 static const struct infp_profile_column process_columns[] = {
         [P_ID] = { "id", INFP_ID64 }, [P_PID] = { "pId", INFP_I64 }, [P_NAME] = { "pName", INFP_STR }
 };
-enum { T_ID, T_PROCESS, T_TID, T_NAME, T_PID };
-static const struct infp_profile_column thread_columns[] = { [T_ID] = { "id", INFP_ID64 },
-                                                             [T_PROCESS] = { "process", INFP_ID64 },
-                                                             [T_TID] = { "tid", INFP_I64 },
-                                                             [T_NAME] = { "tName", INFP_STR },
-                                                             [T_PID] = { "tPid", INFP_I64 } };
+enum { T_ID, T_PROCESS, T_TID, T_NAME, T_PID, T_PYTHON_NAME };
+static const struct infp_profile_column thread_columns[] = {
+        [T_ID] = { "id", INFP_ID64 },   [T_PROCESS] = { "process", INFP_ID64 },
+        [T_TID] = { "tid", INFP_I64 },  [T_NAME] = { "tName", INFP_STR },
+        [T_PID] = { "tPid", INFP_I64 }, [T_PYTHON_NAME] = { "tPythonName", INFP_STR }
+};
 enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED, IS_COMPLETED, CUT_BYTES, TASK };
 static const struct infp_profile_column sample_columns[] = {
         [PROCESS] = { "process", INFP_ID64 },
@@ -115,7 +115,9 @@ static int read_threads(struct infp_profile_reader *reader, struct infp_profile_
                 if (!is.id)
                         continue;
                 INFP_TRY(process_of(reader, infp_profile_id(scan, T_PROCESS), &is.process, err));
-                INFP_TRY(infp_profile_text(reader, scan, T_NAME, &is.name, err));
+                INFP_TRY(infp_profile_text(reader, scan, T_PYTHON_NAME, &is.name, err));
+                if (!is.name)
+                        INFP_TRY(infp_profile_text(reader, scan, T_NAME, &is.name, err));
                 INFP_TRY(thread_of(reader, is.id, &is, &i, err));
                 reader->profile->threads[i] = is;
                 name_process(&reader->profile->processes[is.process], infp_profile_i64(scan, T_PID), &is);

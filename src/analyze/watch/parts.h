@@ -240,7 +240,7 @@ void watch_trim_series(struct infp_watch *watch);
 
 /* Columns that the takers read; watch.c has their names. */
 enum { W_PROCESS_ID, W_PROCESS_PID, W_PROCESS_NAME };
-enum { W_THREAD_ID, W_THREAD_PROCESS, W_THREAD_TID, W_THREAD_NAME };
+enum { W_THREAD_ID, W_THREAD_PROCESS, W_THREAD_TID, W_THREAD_NAME, W_THREAD_PYTHON_NAME };
 enum { W_FRAME_ID, W_FRAME_KIND, W_FRAME_OBJECT, W_FRAME_BUILD_ID, W_FRAME_ADDRESS };
 enum {
         W_SYMBOL_FRAME,

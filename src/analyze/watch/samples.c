@@ -54,7 +54,9 @@ int watch_take_thread(struct infp_watch *watch, const struct watch_batch *b, uin
         uint32_t thread, name;
 
         INFP_TRY(thread_of(watch, watch_id(b, W_THREAD_PROCESS, row), watch_i64(b, W_THREAD_TID, row), &thread));
-        INFP_TRY(watch_text(watch, b, W_THREAD_NAME, row, &name));
+        INFP_TRY(watch_text(watch, b, W_THREAD_PYTHON_NAME, row, &name));
+        if (!name)
+                INFP_TRY(watch_text(watch, b, W_THREAD_NAME, row, &name));
         if (thread != WATCH_NONE && name)
                 watch->threads[thread].name = name;
         return 0;

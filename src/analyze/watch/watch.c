@@ -69,7 +69,8 @@ static const struct table tables[WATCH_TABLES] = {
                 watch_take_process, false },
         [WATCH_T_THREADS] = { "threads", {
                 [W_THREAD_ID] = { "id", INFP_ID64 }, [W_THREAD_PROCESS] = { "process", INFP_ID64 },
-                [W_THREAD_TID] = { "tid", INFP_I64 }, [W_THREAD_NAME] = { "tName", INFP_STR } },
+                [W_THREAD_TID] = { "tid", INFP_I64 }, [W_THREAD_NAME] = { "tName", INFP_STR },
+                [W_THREAD_PYTHON_NAME] = { "tPythonName", INFP_STR } },
                 watch_take_thread, false },
         [WATCH_T_FRAMES] = { "frames", {
                 [W_FRAME_ID] = { "id", INFP_ID64 }, [W_FRAME_KIND] = { "fKind", INFP_STR },

@@ -412,6 +412,8 @@ static void take_found(struct infp_inside *inside)
                                 say(inside, found->r, "%s", found->err.text);
                         else if ((process->python = malloc(sizeof(*process->python))))
                                 *process->python = found->python;
+                        if (process->python)
+                                infp_stacks_python(inside->options.stacks, process->own.pid, process->python);
                 }
                 free(found);
         }

@@ -432,6 +432,22 @@ static void sweep_threads(struct infp_processes *all)
         }
 }
 
+struct infp_space_thread *infp_processes_name_python(struct infp_processes *all, int32_t pid, int32_t tid,
+                                                     const char *name, uint64_t t_ns)
+{
+        const uint64_t *at = infp_map_get(&all->by_tid, (uint32_t) tid);
+        struct infp_space_thread *thread = at ? (struct infp_space_thread *) (uintptr_t) *at : NULL;
+
+        if ((!thread || thread->pid != pid) && (!*name || is_gone(tid)))
+                return NULL;
+        thread = infp_processes_thread(all, pid, tid, t_ns);
+        if (!thread || thread == &all->spare)
+                return NULL;
+        snprintf(thread->python_name, sizeof(thread->python_name), "%s", name);
+        thread->has_news = true;
+        return thread;
+}
+
 void infp_processes_sweep(struct infp_processes *all, uint64_t now_ns)
 {
         if (now_ns < all->swept_ns + SWEEP_S * INFP_NS_PER_S)

@@ -38,6 +38,8 @@ struct infp_space_thread {
         uint64_t t_ns;                    /* of the moment that was asked for last */
         bool is_named;
         char name[INFP_THREAD_NAME];
+        char python_name[INFP_THREAD_NAME]; /* "": Python has none for it, or it is not known */
+        bool has_news;                      /* it has another one than its row, if that was written */
 };
 
 struct infp_processes {
@@ -65,6 +67,9 @@ void infp_processes_exit(struct infp_processes *all, uint64_t t_ns, int32_t pid,
 /* The thread with its name, its id and its process, which has its space and id: known, or read now. NULL: no memory. Where there are
  * too many threads it has no id, and holds until the next call. */
 struct infp_space_thread *infp_processes_thread(struct infp_processes *all, int32_t pid, int32_t tid, uint64_t t_ns);
+/* What Python calls the thread; "": it no longer has a name. NULL: it is not there any more, or there are too many. */
+struct infp_space_thread *infp_processes_name_python(struct infp_processes *all, int32_t pid, int32_t tid,
+                                                     const char *name, uint64_t t_ns);
 /* Reads a process that existed before the records did. */
 void infp_processes_seed(struct infp_processes *all, int32_t pid);
 /* The process, NULL: not known. */

@@ -4,6 +4,7 @@
 #include "base/ids.h"
 #include "base/map.h"
 #include "sampler/python/names.h"
+#include "sampler/python/thread_names.h"
 #include "sampler/spaces/process.h"
 #include "sampler/stacks/rest.h"
 #include "sampler/stacks/stack.h"
@@ -44,6 +45,7 @@ struct infp_stacks {
         struct infp_env env; /* root_fd and boot_id */
         struct infp_objects *objects;
         struct infp_processes processes;
+        struct infp_thread_names *thread_names; /* NULL: no process runs Python */
         struct infp_wait wait;
         /* Ids whose entities were written. All of them are forgotten when they are many, and every few minutes, since the recorder forgets
          * entities that it was not told of for long: what is in use is then told again. */
@@ -113,7 +115,7 @@ void infp_stack_count(struct infp_stacks *stacks, enum infp_stack_mode mode, con
 uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_found *moment,
                           const struct infp_unwound *unwound);
 /* Writes the thread, when that was not done yet and it has an id. */
-void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_thread *thread);
+void infp_stack_thread_row(struct infp_stacks *stacks, struct infp_space_thread *thread);
 /* Puts the row that was filled. */
 int infp_stack_put_row(struct infp_stacks *stacks);
 

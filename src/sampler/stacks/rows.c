@@ -394,9 +394,9 @@ uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_fo
         return node;
 }
 
-void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_thread *thread)
+void infp_stack_thread_row(struct infp_stacks *stacks, struct infp_space_thread *thread)
 {
-        if (!thread->id || infp_ids_has(&stacks->seen, thread->id))
+        if (!thread->id || (infp_ids_has(&stacks->seen, thread->id) && !thread->has_news))
                 return;
         infp_row_begin(&stacks->row, &infp_table_threads, thread->t_ns);
         infp_row_id(&stacks->row, INFP_THREADS_ID, thread->id);
@@ -404,8 +404,13 @@ void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_t
         infp_row_i64(&stacks->row, INFP_THREADS_TID, thread->tid);
         infp_row_bytes(&stacks->row, INFP_THREADS_NAME, thread->name, strlen(thread->name));
         infp_row_i64(&stacks->row, INFP_THREADS_PID, thread->pid);
-        if (infp_stack_put_row(stacks) == 0)
-                add_seen(stacks, thread->id);
+        if (*thread->python_name)
+                infp_row_bytes(&stacks->row, INFP_THREADS_PYTHON_NAME, thread->python_name,
+                               strlen(thread->python_name));
+        if (infp_stack_put_row(stacks) < 0)
+                return;
+        add_seen(stacks, thread->id);
+        thread->has_news = false;
 }
 
 uint32_t infp_stacks_frames(const struct infp_stacks *stacks, struct infp_stack_frame *ret, uint32_t max,

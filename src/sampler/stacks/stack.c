@@ -66,6 +66,7 @@ struct infp_stacks *infp_stacks_free(struct infp_stacks *stacks)
                 infp_rest_done(&stacks->rest);
                 if (stacks->objects)
                         infp_stack_nameless_done(stacks);
+                infp_thread_names_free(stacks->thread_names);
                 infp_processes_done(&stacks->processes);
                 infp_objects_free(stacks->objects);
                 infp_ids_done(&stacks->seen);
@@ -582,6 +583,21 @@ static void go_through(struct infp_stacks *stacks, uint64_t now_ns, bool is_hurr
         }
 }
 
+static void take_thread_names(struct infp_stacks *stacks, uint64_t now_ns)
+{
+        struct infp_thread_name *name;
+
+        while (stacks->thread_names && (name = infp_thread_names_take(stacks->thread_names))) {
+                struct infp_space_thread *thread =
+                        infp_processes_name_python(&stacks->processes, name->pid, name->tid, name->name, now_ns);
+
+                /* One that has no row yet gets it with its first sample. */
+                if (thread && infp_ids_has(&stacks->seen, thread->id))
+                        infp_stack_thread_row(stacks, thread);
+                free(name);
+        }
+}
+
 void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns)
 {
         const bool is_news = infp_objects_turn(stacks->objects);
@@ -601,7 +617,16 @@ void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns)
                         stacks->paths[i].n = 0;
                 stacks->frames_cleared_ns = now_ns;
         }
+        take_thread_names(stacks, now_ns);
         infp_processes_sweep(&stacks->processes, now_ns);
+}
+
+void infp_stacks_python(struct infp_stacks *stacks, pid_t pid, const struct infp_python *python)
+{
+        if (!stacks->thread_names && python)
+                infp_thread_names_new(stacks->env.root_fd, &stacks->thread_names); /* else threads have none */
+        if (stacks->thread_names)
+                infp_thread_names_know(stacks->thread_names, pid, python);
 }
 
 void infp_stacks_complete(struct infp_stacks *stacks, bool is_completing, infp_stacks_lacked_fn *lacked, void *context)
@@ -659,5 +684,7 @@ void infp_stacks_counts(const struct infp_stacks *stacks, struct infp_stacks_cou
         ret->n_built = objects.work.n_built;
         ret->n_from_cache = objects.work.n_from_cache;
         ret->helper_cpu_ns = objects.work.cpu_ns;
+        if (stacks->thread_names)
+                ret->helper_cpu_ns += infp_thread_names_cpu_ns(stacks->thread_names);
         ret->n_mappings_missed = stacks->processes.n_mappings_missed;
 }

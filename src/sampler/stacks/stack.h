@@ -15,6 +15,7 @@
 #include "model/row.h"
 #include "model/stack_tables.h"
 #include "sampler/perf/perf.h"
+#include "sampler/python/find.h"
 #include "sampler/python/names.h"
 #include "unwind/walk.h"
 
@@ -43,6 +44,8 @@ struct infp_perf_handler infp_stacks_handler(struct infp_stacks *stacks);
 /* A process that existed before the events did: its mappings by /proc. After the events are enabled: records of before are known to
  * be old then. Processes that were never told of are read when a sample names them. */
 void infp_stacks_seed(struct infp_stacks *stacks, pid_t pid);
+/* The process runs that Python from now on (NULL: none), which may have names for its threads. */
+void infp_stacks_python(struct infp_stacks *stacks, pid_t pid, const struct infp_python *python);
 /* The kernel lost records: mappings may be missing. They are read again, when a sample names the process. */
 void infp_stacks_lost(struct infp_stacks *stacks);
 
