@@ -120,6 +120,20 @@ def test_short_waits(record, ping_pong, way):
         assert sampler["lost"] == 0 and sum(row.samples for row in found) > 39000, sampler
 
 
+@pytest.mark.skipif(os.cpu_count() > 8, reason="the buffers of so many CPUs are smaller")
+def test_many_go_on_at_once(record, tmp_path):
+    """Copies of small stacks are small: the buffer of a CPU (4 MiB) has room for those of 600 threads, and had it for 120."""
+    program = tmp_path / "burst"
+    subprocess.run(["gcc", "-O2", pathlib.Path(__file__).with_name("burst.c"), "-o", program, "-pthread"], check=True)
+    done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", program, 600, 3])
+    assert done.returncode == 0, done.stderr
+    skip_other(done.run, "BPF")
+    found = waits.rows(done.run, "off-cpu", {"burst": program})
+    whole = [row for row in found if not row.is_truncated and "wait_round" in [frame.name for frame in row.frames]]
+    assert last(done.run)["lost"] == 0
+    assert sum(row.samples for row in whole) >= 1800, (len(found), len(whole))
+
+
 @pytest.mark.parametrize("way", METHODS)
 def test_limit(record, waiter, way, stolen):
     """The limit is the user's: naps of 100 ms are long for one of 500 us, and short for one of 300 ms."""

@@ -23,7 +23,7 @@
 /* ---- what events are asked for, and what this kernel lets us have ---- */
 
 /* Through the flag an event writes into the ring of another from its first moment on. */
-static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu, int output_fd)
+int infp_perf_open_event(struct perf_event_attr *attr, pid_t pid, int cpu, int output_fd)
 {
         const unsigned long flags =
                 PERF_FLAG_FD_CLOEXEC | (output_fd < 0 ? 0 : PERF_FLAG_FD_OUTPUT | PERF_FLAG_FD_NO_GROUP);
@@ -32,7 +32,7 @@ static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu, int outp
         return fd < 0 ? -errno : (int) fd;
 }
 
-static void fill_attribute(const struct infp_perf *perf, enum perf_kind kind, struct perf_event_attr *ret)
+void infp_perf_attribute(const struct infp_perf *perf, enum perf_kind kind, struct perf_event_attr *ret)
 {
         const struct infp_perf_options *options = &perf->options;
         const bool is_clock = kind == PERF_KIND_CLOCK;
@@ -141,9 +141,9 @@ static int try_self(const struct infp_perf *perf)
 {
         struct perf_event_attr attr;
 
-        fill_attribute(perf, PERF_KIND_CLOCK, &attr);
+        infp_perf_attribute(perf, PERF_KIND_CLOCK, &attr);
         attr.disabled = 1;
-        return open_event(&attr, 0, -1, -1);
+        return infp_perf_open_event(&attr, 0, -1, -1);
 }
 
 static bool may_machine(const struct infp_perf *perf)
@@ -151,10 +151,10 @@ static bool may_machine(const struct infp_perf *perf)
         struct perf_event_attr attr;
         int fd;
 
-        fill_attribute(perf, PERF_KIND_CLOCK, &attr);
+        infp_perf_attribute(perf, PERF_KIND_CLOCK, &attr);
         attr.disabled = 1;
         attr.inherit = 0;
-        fd = open_event(&attr, -1, 0, -1);
+        fd = infp_perf_open_event(&attr, -1, 0, -1);
         infp_close(fd);
         return fd >= 0;
 }
@@ -240,7 +240,7 @@ static int list_cpus(struct infp_perf *perf, struct infp_err *err)
         if (!perf->cpus || !perf->rings)
                 return infp_fail(err, -ENOMEM, "no memory for the buffers of %u CPUs", n);
         for (unsigned i = 0; i < n; i++)
-                perf->cpus[i] = (struct perf_cpu){ .number = numbers[i], .fd = { -1, -1 }, .output_fd = -1 };
+                perf->cpus[i] = (struct perf_cpu){ .number = numbers[i], .fd = { -1, -1 }, .output_fd = { -1, -1 } };
         perf->n_cpus = n;
         return 0;
 }
@@ -305,7 +305,7 @@ static int map_ring(struct infp_perf *perf, unsigned i, unsigned kind, size_t si
                 .wakeup_watermark = watermark(perf, kind, size),
         };
 
-        cpu->fd[kind] = open_event(&attr, 0, cpu->number, -1);
+        cpu->fd[kind] = infp_perf_open_event(&attr, 0, cpu->number, -1);
         if (cpu->fd[kind] < 0)
                 return cpu->fd[kind];
         cpu->map_size = page + size;
@@ -328,7 +328,7 @@ static void unmap_rings(struct infp_perf *perf)
                         munmap(cpu->map[kind], cpu->map_size);
                 cpu->map[kind] = NULL;
                 cpu->fd[kind] = infp_close(cpu->fd[kind]);
-                cpu->output_fd = infp_close(cpu->output_fd);
+                infp_perf_close_outputs(cpu);
         }
 }
 
@@ -438,10 +438,10 @@ static int open_one(const struct infp_perf *perf, pid_t pid, const struct perf_c
         struct perf_event_attr attr;
         int fd, r;
 
-        fill_attribute(perf, kind, &attr);
+        infp_perf_attribute(perf, kind, &attr);
         attr.disabled = attr.enable_on_exec = on_exec;
         attr.inherit = pid != -1;
-        fd = open_event(&attr, pid, cpu->number, cpu->fd[kind]);
+        fd = infp_perf_open_event(&attr, pid, cpu->number, cpu->fd[kind]);
         r = run_program(perf, fd, kind);
         if (r < 0 && kind == PERF_KIND_SWITCH && perf->filter_fd >= 0) {
                 infp_close(fd);
@@ -670,38 +670,6 @@ void infp_perf_set_program(struct infp_perf *perf, int fd)
         for (unsigned i = 0; i < perf->n_groups * perf->per_group; i++)
                 if (perf->groups[i / perf->per_group].tid)
                         run_program(perf, perf->fds[i].fd, (enum perf_kind)(i % perf->n_kinds));
-}
-
-static int open_output(const struct infp_perf *perf, const struct perf_cpu *cpu)
-{
-        struct perf_event_attr attr;
-
-        fill_attribute(perf, PERF_KIND_SWITCH, &attr);
-        attr.config = PERF_COUNT_SW_BPF_OUTPUT;
-        attr.sample_type |= PERF_SAMPLE_RAW;
-        attr.inherit = 0;
-        return open_event(&attr, -1, cpu->number, cpu->fd[PERF_KIND_SWITCH]);
-}
-
-int infp_perf_filter_switches(struct infp_perf *perf, int program_fd, infp_perf_put_event_fn *put, void *context)
-{
-        int r = perf->n_kinds == PERF_KINDS && !perf->n_events ? 0 : -EBUSY;
-
-        for (unsigned i = 0; i < perf->n_cpus && r >= 0; i++) {
-                struct perf_cpu *cpu = &perf->cpus[i];
-
-                if (cpu->fd[PERF_KIND_SWITCH] < 0)
-                        continue;
-                cpu->output_fd = open_output(perf, cpu);
-                r = cpu->output_fd < 0 ? cpu->output_fd : put(context, cpu->number, cpu->output_fd);
-        }
-        for (unsigned i = 0; i < perf->n_cpus && r < 0; i++)
-                perf->cpus[i].output_fd = infp_close(perf->cpus[i].output_fd);
-        if (r < 0)
-                return r;
-        perf->filter_fd = program_fd;
-        perf->reader.has_waits = true;
-        return 0;
 }
 
 bool infp_perf_is_target(const struct infp_perf *perf, int32_t pid)

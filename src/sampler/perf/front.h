@@ -56,7 +56,7 @@ void infp_perf_set_program(struct infp_perf *perf, int fd);
 
 /* Switches are not recorded, and their events run this program, which has perf write nothing: another one writes samples of waits
  * (struct infp_switch) by an event of each CPU, given to `put`. Before anything else is opened. 0, or a negative errno: all is as it was. */
-typedef int infp_perf_put_event_fn(void *context, int cpu, int fd);
+typedef int infp_perf_put_event_fn(void *context, int cpu, int fd, bool is_shallow);
 int infp_perf_filter_switches(struct infp_perf *perf, int program_fd, infp_perf_put_event_fn *put, void *context);
 /* Whether what is written of all threads of the machine is of the target. */
 bool infp_perf_is_target(const struct infp_perf *perf, int32_t pid);

@@ -15,7 +15,8 @@ struct perf_cpu {
         int number;
         /* Samples of switches have a ring of their own: when they are too many, what else is told must not be lost with them. */
         int fd[PERF_KINDS];
-        int output_fd; /* by which a program in the kernel writes samples of waits; -1: there is none */
+        int output_fd
+                [2]; /* by which a program in the kernel writes samples of waits, [1] with small copies of stacks; -1: there is none */
         void *map[PERF_KINDS];
         size_t map_size;
 };
@@ -61,12 +62,18 @@ struct infp_perf {
 
 enum { PERF_INHERITED = UINT32_MAX };
 
-/* front.c. The sentence for what perf_event_open answered, with the fix. Returns r. */
+/* front.c. Writes into the ring of the event with descriptor output_fd, -1: of none. A descriptor or a negative errno. */
+int infp_perf_open_event(struct perf_event_attr *attr, pid_t pid, int cpu, int output_fd);
+void infp_perf_attribute(const struct infp_perf *perf, enum perf_kind kind, struct perf_event_attr *ret);
+/* The sentence for what perf_event_open answered, with the fix. Returns r. */
 int infp_perf_refused(int r, struct infp_err *err);
 /* Events of one thread (or of a tree that will inherit them, or with pid -1 of all CPUs). */
 int infp_perf_group_open(struct infp_perf *perf, pid_t pid, bool on_exec, unsigned *ret_group);
 void infp_perf_group_close(struct infp_perf *perf, unsigned group);
 void infp_perf_groups_reap(struct infp_perf *perf);
+
+/* outputs.c */
+void infp_perf_close_outputs(struct perf_cpu *cpu);
 
 /* threads.c */
 static inline uint64_t perf_key(int32_t number)

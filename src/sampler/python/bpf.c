@@ -123,8 +123,8 @@ struct infp_bpf {
         struct bpf_object *object;
         struct ring_buffer *ring;
         int program, processes, counts, deep_pieces, deep_state, deep_wanted;
-        struct bpf_link *link;                               /* of the filter of switches */
-        int switch_program, switches, events, switch_counts; /* -1: there is none */
+        struct bpf_link *link;                                               /* of the filter of switches */
+        int switch_program, switches, events, shallow_events, switch_counts; /* -1: there is none */
         infp_bpf_take_fn *take;
         void *context;
 };
@@ -222,9 +222,10 @@ static int begin_filter(struct infp_bpf *bpf, const char *in)
 
         bpf->switches = map_fd(bpf, "switches");
         bpf->events = map_fd(bpf, "switch_events");
+        bpf->shallow_events = map_fd(bpf, "shallow_events");
         bpf->switch_counts = map_fd(bpf, "switches_counts");
         bpf->link = lib.bpf_program__attach(lib.bpf_object__find_program_by_name(bpf->object, in));
-        if (!bpf->link || bpf->switches < 0 || bpf->events < 0 || bpf->switch_counts < 0)
+        if (!bpf->link || bpf->switches < 0 || bpf->events < 0 || bpf->shallow_events < 0 || bpf->switch_counts < 0)
                 return -ENOTSUP;
         bpf->switch_program = lib.bpf_program__fd(out);
         return bpf->switch_program < 0 ? -ENOTSUP : 0;
@@ -415,9 +416,9 @@ int infp_bpf_switch_program(const struct infp_bpf *bpf)
         return bpf->switch_program;
 }
 
-int infp_bpf_put_switch_event(struct infp_bpf *bpf, int cpu, int fd)
+int infp_bpf_put_switch_event(struct infp_bpf *bpf, int cpu, int fd, bool is_shallow)
 {
-        return lib.bpf_map_update_elem(bpf->events, &cpu, &fd, 0);
+        return lib.bpf_map_update_elem(is_shallow ? bpf->shallow_events : bpf->events, &cpu, &fd, 0);
 }
 
 void infp_bpf_switch_threads(struct infp_bpf *bpf, infp_bpf_switch_thread_fn *take, void *context)

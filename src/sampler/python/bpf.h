@@ -44,7 +44,7 @@ struct infp_frames_counts infp_bpf_counts(struct infp_bpf *bpf);
 /* Descriptor of the program for events of switches (waits/switches.bpf.h); -1: waits are not timed in the kernel. */
 int infp_bpf_switch_program(const struct infp_bpf *bpf);
 /* What follows is for those who have that. The event of a CPU by which perf writes the samples of waits. 0 or a negative errno. */
-int infp_bpf_put_switch_event(struct infp_bpf *bpf, int cpu, int fd);
+int infp_bpf_put_switch_event(struct infp_bpf *bpf, int cpu, int fd, bool is_shallow);
 /* All threads that have switched. */
 typedef void infp_bpf_switch_thread_fn(void *context, int key, const struct infp_switch_thread *thread);
 void infp_bpf_switch_threads(struct infp_bpf *bpf, infp_bpf_switch_thread_fn *take, void *context);

@@ -623,9 +623,9 @@ int infp_pythons_program(struct infp_pythons *pythons, bool is_waiting, const ch
         return infp_bpf_program(pythons->bpf);
 }
 
-static int put_event(void *bpf, int cpu, int fd)
+static int put_event(void *bpf, int cpu, int fd, bool is_shallow)
 {
-        return infp_bpf_put_switch_event(bpf, cpu, fd);
+        return infp_bpf_put_switch_event(bpf, cpu, fd, is_shallow);
 }
 
 struct infp_bpf *infp_pythons_filter(const struct infp_pythons *pythons, struct infp_perf *perf)

@@ -33,7 +33,7 @@ struct {
         MAP_TYPE(BPF_MAP_TYPE_PERF_EVENT_ARRAY);
         int *key;
         int *value;
-} switch_events SECTION(".maps");
+} switch_events SECTION(".maps"), shallow_events SECTION(".maps");
 
 struct {
         MAP_TYPE(BPF_MAP_TYPE_ARRAY);
@@ -99,6 +99,17 @@ static INLINE void add(struct infp_switch_sum *sum, __u32 is_preempted, __u64 ns
         sum->ns[is_preempted & 1] += ns;
 }
 
+/* Whether the smaller copy has all of the current thread's stack, up to the C library's own data of it (base_of). */
+static INLINE _Bool is_shallow(void)
+{
+        struct task_struct *task = get_current_task();
+        const __u64 sp = user_stack_pointer();
+        __u64 fs_base = 0;
+
+        READ(fs_base, task->thread.fsbase);
+        return sp && fs_base - sp < INFP_SWITCH_SHALLOW_BYTES && read_pointer(fs_base) == fs_base;
+}
+
 static INLINE int switched_in(void *context)
 {
         const struct task_struct___switch *current = get_current_object();
@@ -108,6 +119,7 @@ static INLINE int switched_in(void *context)
         struct infp_switch message = { .unused = 0 };
         __u32 second = 1;
         struct work *own;
+        long r;
         int pid;
 
         if (!thread || !thread->out_ns)
@@ -127,7 +139,11 @@ static INLINE int switched_in(void *context)
         own = map_lookup(&work, &second); /* a sample of the clock may come between */
         if (own && process)
                 infp_take(process, own, pid, message.place);
-        if (perf_output(context, &switch_events, BPF_F_CURRENT_CPU, &message, sizeof(message)))
+        if (is_shallow())
+                r = perf_output(context, &shallow_events, BPF_F_CURRENT_CPU, &message, sizeof(message));
+        else
+                r = perf_output(context, &switch_events, BPF_F_CURRENT_CPU, &message, sizeof(message));
+        if (r)
                 add(&thread->no_room, message.is_preempted, message.in_ns - message.out_ns);
         return 0;
 }

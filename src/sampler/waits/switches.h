@@ -6,6 +6,9 @@
 
 enum { INFP_SWITCHES_THREADS = 16384 }; /* of the target, at the same time */
 
+/* Of a stack that is not larger perf copies so much alone: thousands of threads that go on at once leave little room in its buffer. */
+enum { INFP_SWITCH_SHALLOW_BYTES = 4096 };
+
 /* Beside perf's sample of a wait that lasted long enough, taken as its thread has a CPU again. */
 struct infp_switch {
         uint64_t out_ns, in_ns; /* CLOCK_MONOTONIC */
