@@ -197,7 +197,8 @@ static void open_modes(struct infp_sampler *sampler)
                         sampler->modes[n++] = own;
                         continue;
                 }
-                source(sampler, infp_stack_modes[own.mode->mode].name, infp_source_state_of(r), err.text, NULL);
+                source(sampler, infp_stack_modes[own.mode->mode].name, infp_source_state_of(r), err.text,
+                       sampler->perf || r == -ENOTSUP ? NULL : sampler->perf_fix);
                 if (sampler->perf || r == -ENOTSUP) /* that perf is refused was said */
                         say(sampler, "%s", err.text);
                 if (own.mode->close)

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze/absent.h"
 #include "base/err.h"
 #include "model/stack_tables.h"
 #include "store/run.h"
@@ -30,3 +31,6 @@ struct infp_sampling {
 int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_sampling *ret, struct infp_err *err);
 /* NULL: not known. */
 const struct infp_sampling_mode *infp_sampling_find(const struct infp_sampling *sampling, enum infp_stack_mode mode);
+/* Why a mode that was asked for could not be sampled; NULL: it could, or nobody asked. */
+const struct infp_absence *infp_sampling_refused(const struct infp_sampling *sampling,
+                                                 const struct infp_absences *absences, enum infp_stack_mode mode);
