@@ -525,7 +525,6 @@ static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *
 {
         int needs_perf = 0;
 
-        sampler->n_modes = 0;
         *perf = (struct infp_perf_options){ .stack_bytes = sampler->options.stack_bytes };
         for (const struct infp_sampler_mode *const *mode = modes; mode < modes + INFP_COUNT(modes); mode++) {
                 struct sampler_mode *own = &sampler->modes[sampler->n_modes];
