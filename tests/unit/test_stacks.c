@@ -199,6 +199,7 @@ static void records_alone_say_what_a_process_has(void **state)
         give(stacks, NOBODY, NOBODY + 1);
         assert_string_equal(got.thread_name, "second");
         assert_true(got.thread != thread && got.process == process && got.stack == stack);
+        thread = got.thread;
         handler.name(handler.context, now, NOBODY, NOBODY, "other", true);
         give(stacks, NOBODY, NOBODY);
         finish(stacks);
@@ -206,6 +207,9 @@ static void records_alone_say_what_a_process_has(void **state)
         give(stacks, child, child);
         assert_true(got.stack == stack);
         handler.exit(handler.context, now, NOBODY, NOBODY + 1);
+        give(stacks, NOBODY, NOBODY + 1); /* a sample between this and its very end */
+        finish(stacks);
+        assert_true(got.thread == thread);
         handler.exit(handler.context, now, NOBODY, NOBODY);
         infp_stacks_counts(stacks, &counts);
         assert_int_equal(counts.n_processes, 2);

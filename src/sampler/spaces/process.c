@@ -20,7 +20,7 @@ enum {
         MAX_THREADS = 262144,
         MAPS_BYTES = 16 << 20, /* of text: 65,530 mappings with long paths */
         FREE_MOVES = 16,
-        SWEEP_S = 2, /* samples come in the order of time: this much after its end is late */
+        SWEEP_S = 2, /* a thread that ends is sampled after it has said so, and records of other CPUs may be late */
 };
 static const uint64_t first_pause_ns = INFP_NS_PER_S, last_pause_ns = 60 * INFP_NS_PER_S;
 
@@ -301,11 +301,15 @@ void infp_processes_fork(struct infp_processes *all, uint64_t t_ns, int32_t pid,
 
 void infp_processes_exit(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid)
 {
+        const uint64_t *at = infp_map_get(&all->by_tid, (uint32_t) tid);
+        struct infp_space_thread *thread = at ? (struct infp_space_thread *) (uintptr_t) *at : NULL;
         struct infp_space_process *process = infp_processes_find(all, pid);
 
-        if (tid != pid)
+        if (thread && thread->id)
+                thread->ended_ns = t_ns;
+        else if (tid != pid)
                 drop_thread(all, tid);
-        else if (process)
+        if (tid == pid && process)
                 process->ended_ns = t_ns;
 }
 
@@ -386,11 +390,15 @@ bool infp_processes_reread(struct infp_processes *all, struct infp_space_process
         return true;
 }
 
+static bool is_late(uint64_t ended_ns, uint64_t now_ns)
+{
+        return ended_ns && now_ns > ended_ns + SWEEP_S * INFP_NS_PER_S;
+}
+
 /* Its first thread may end before the others; then it is still there. */
 static bool has_ended(const struct infp_space_process *process, uint64_t now_ns)
 {
-        return process->ended_ns && now_ns > process->ended_ns + SWEEP_S * INFP_NS_PER_S && kill(process->pid, 0) < 0 &&
-               errno == ESRCH;
+        return is_late(process->ended_ns, now_ns) && kill(process->pid, 0) < 0 && errno == ESRCH;
 }
 
 /* Records of ends may have been lost. */
@@ -417,7 +425,7 @@ static void sweep_processes(struct infp_processes *all, uint64_t now_ns)
 }
 
 /* All of a process that was forgotten, too: they point to it. */
-static void sweep_threads(struct infp_processes *all)
+static void sweep_threads(struct infp_processes *all, uint64_t now_ns)
 {
         const bool is_many = all->by_tid.n > MAX_THREADS / 4 * 3;
 
@@ -425,7 +433,8 @@ static void sweep_threads(struct infp_processes *all)
                 const struct infp_map_slot slot = all->by_tid.slots[i];
                 const struct infp_space_thread *thread = (const struct infp_space_thread *) (uintptr_t) slot.value;
 
-                if (slot.key && (!infp_processes_find(all, thread->pid) || (is_many && is_gone(thread->tid)))) {
+                if (slot.key && (!infp_processes_find(all, thread->pid) || is_late(thread->ended_ns, now_ns) ||
+                                 (is_many && is_gone(thread->tid)))) {
                         drop_thread(all, (int32_t) slot.key);
                         i--;
                 }
@@ -454,5 +463,5 @@ void infp_processes_sweep(struct infp_processes *all, uint64_t now_ns)
                 return;
         all->swept_ns = now_ns;
         sweep_processes(all, now_ns);
-        sweep_threads(all);
+        sweep_threads(all, now_ns);
 }

@@ -36,6 +36,7 @@ struct infp_space_thread {
         uint64_t id, process;             /* of its entity under this name, and of its process; 0: not made yet */
         struct infp_space_process *owner; /* the process; NULL: nobody has asked for it yet */
         uint64_t t_ns;                    /* of the moment that was asked for last */
+        uint64_t ended_ns;                /* 0: it has not ended */
         bool is_named;
         char name[INFP_THREAD_NAME];
         char python_name[INFP_THREAD_NAME]; /* "": Python has none for it, or it is not known */

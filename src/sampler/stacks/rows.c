@@ -402,7 +402,8 @@ void infp_stack_thread_row(struct infp_stacks *stacks, struct infp_space_thread 
         infp_row_id(&stacks->row, INFP_THREADS_ID, thread->id);
         infp_row_id(&stacks->row, INFP_THREADS_PROCESS, thread->process);
         infp_row_i64(&stacks->row, INFP_THREADS_TID, thread->tid);
-        infp_row_bytes(&stacks->row, INFP_THREADS_NAME, thread->name, strlen(thread->name));
+        if (*thread->name)
+                infp_row_bytes(&stacks->row, INFP_THREADS_NAME, thread->name, strlen(thread->name));
         infp_row_i64(&stacks->row, INFP_THREADS_PID, thread->pid);
         if (*thread->python_name)
                 infp_row_bytes(&stacks->row, INFP_THREADS_PYTHON_NAME, thread->python_name,
