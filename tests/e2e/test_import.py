@@ -326,7 +326,7 @@ def test_a_recording_of_ours_comes_back(infprof, tmp_path, run_dir, record, impo
     if not done.run.table("stack_samples"):
         pytest.skip("no stacks may be sampled here")
     before, (n, weight) = folded("--mode", "cpu"), weights(infprof, run_dir, "cpu")
-    owners = query(infprof, run_dir, "select pId, tid, tName, count(*) as n from stack_samples where mode = 'cpu' group by all order by all")
+    owners = query(infprof, run_dir, "select pId, tid, coalesce(tPythonName, tName) as tName, count(*) as n from stack_samples where mode = 'cpu' group by all order by all")
     shutil.move(run_dir, tmp_path / "first")
     for option in ("folded", "pprof", "speedscope", "perf-script"):
         file = tmp_path / option

@@ -408,6 +408,11 @@ def first_object(infprof, *words, condition, **options):
         assert process.wait(timeout=60) == 0
 
 
+def says_rights_alone(stderr):
+    """Root is told nothing, another user what this user may not."""
+    return all(re.search("perf_event_paranoid|BPF is not permitted", line) for line in stderr.splitlines())
+
+
 def names_of(one):
     return {row["name"] for row in one["functions"]}
 
@@ -415,12 +420,12 @@ def names_of(one):
 @pytest.mark.san
 def test_lines_and_json(infprof, busy, temporary):
     done = run([infprof, "top", "-b", "-n", "3", "--rows", "5", str(busy.pid)])
-    assert done.returncode == 0 and not done.stderr and done.stdout.count("infprof top ") == 3
+    assert done.returncode == 0 and says_rights_alone(done.stderr) and done.stdout.count("infprof top ") == 3
     assert all(len(line) <= 160 for line in done.stdout.splitlines())
     last = done.stdout.split("infprof top ")[-1]
     assert len(re.findall(r"^ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+  \S", last, re.M)) <= 5
     done = run([infprof, "top", "--json", "-n", "2", str(busy.pid)])
-    assert done.returncode == 0 and not done.stderr and len(done.stdout.splitlines()) == 2
+    assert done.returncode == 0 and says_rights_alone(done.stderr) and len(done.stdout.splitlines()) == 2
     last = first_object(infprof, busy.pid, condition=lambda one: "hot" in names_of(one))
     hot = next(row for row in last["functions"] if row["name"] == "hot")
     assert hot["kind"] == "native" and 0 < hot["self_s"] <= hot["total_s"] <= last["sampled_s"] + 1e-6
