@@ -86,33 +86,16 @@ static const struct infp_absence *sampler_absence(const struct infp_absences *ab
         return NULL;
 }
 
-/* The run has samples, but not of this mode, which was asked for and refused. */
-static int explain_mode(const struct infp_sampling *sampling, const struct infp_absences *absences, const char *mode,
-                        int r, struct infp_err *err)
-{
-        const enum infp_stack_mode own = infp_stack_mode_of(mode);
-        const struct infp_absence *refused =
-                own < INFP_STACK_MODES ? infp_sampling_refused(sampling, absences, own) : NULL;
-        const struct infp_err said = *err;
-
-        return refused ? infp_fail(err, r, "%.200s; %.200s%s%.200s", said.text, refused->reason,
-                                   *refused->fix ? "; fix: " : "", refused->fix)
-                       : r;
-}
-
 /* Why there are no samples: by table `sampler` if it sampled, and by what the kernel refused (perhaps kernel frames only). */
-static int explain(struct infp_run *run, const struct infp_sampling *sampling, const char *mode, int r,
-                   struct infp_err *err)
+static int explain(struct infp_run *run, const struct infp_sampling *sampling, int r, struct infp_err *err)
 {
         infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
         const struct infp_sampling_mode *cpu = infp_sampling_find(sampling, INFP_STACK_CPU);
         infp_autostr struct infp_str why = { 0 };
         const struct infp_absence *a = NULL, *refused;
 
-        if ((r != -ENODATA && r != -ENOENT) || infp_absences_read(run, 0, &absences, NULL) < 0)
+        if (r != -ENODATA || infp_absences_read(run, 0, &absences, NULL) < 0)
                 return r;
-        if (r == -ENOENT)
-                return explain_mode(sampling, &absences, mode, r, err);
         refused = infp_absences_find(&absences, "sampler", "perf");
         if (!refused)
                 a = sampler_absence(&absences);
@@ -131,7 +114,7 @@ static int fail_older(struct writing *w, struct infp_run *older, int r, struct i
         struct infp_sampling sampling;
 
         if (!w->request->flame.process && infp_sampling_read(older, 0, 0, &sampling, NULL) >= 0)
-                explain(older, &sampling, w->options.mode, r, why);
+                explain(older, &sampling, r, why);
         w->is_explained = true;
         return infp_fail(err, r, "--diff %.100s: %s", w->request->older, why->text);
 }
@@ -312,7 +295,7 @@ int infp_flame_write(struct infp_run *run, const struct infp_flame_request *requ
         if (r >= 0)
                 r = infp_flame_formats[request->format].is_tree ? write_tree(&w, out, err) : write_stacks(&w, out, err);
         if (r < 0 && !w.is_explained && !request->from && !request->to && !request->flame.process)
-                r = explain(run, &w.sampling, w.options.mode, r, err);
+                r = explain(run, &w.sampling, r, err);
         infp_str_done(&w.words);
         infp_str_done(&w.older_words);
         return r;

@@ -45,20 +45,6 @@ static int check(const struct infp_given *given, struct infp_err *err)
         return infp_fail(err, -EINVAL, "--engine: %s", why.text);
 }
 
-/* What is sent to engines needs one. */
-static int check_engines(const struct infp_arguments *arguments, struct infp_err *err)
-{
-        static const char *const sent[] = { "engine-token", "header" };
-        const char *engine = infp_argument(arguments, "engine"), *root = infp_argument(arguments, "root");
-        const bool is_off = engine && infp_engine_is_off(engine), is_copy = !engine && root && strcmp(root, "/") != 0;
-
-        for (size_t i = 0; (is_off || is_copy) && i < INFP_COUNT(sent); i++)
-                if (infp_argument_given(arguments, sent[i]))
-                        return infp_fail(err, -EINVAL, "--%s is sent to engines, and none is read with --%s%s", sent[i],
-                                         is_off ? "engine " : "root ", is_off ? engine : root);
-        return 0;
-}
-
 int infp_source_settings(const struct infp_arguments *arguments, struct infp_setting settings[INFP_SOURCE_SETTINGS],
                          struct infp_err *err)
 {
@@ -76,7 +62,7 @@ int infp_source_settings(const struct infp_arguments *arguments, struct infp_set
                 settings[n++] = (struct infp_setting){ given->option->name, given->value ? given->value : "1" };
         }
         settings[n] = (struct infp_setting){ NULL, NULL };
-        return check_engines(arguments, err);
+        return 0;
 }
 
 enum { MIN_DEPTH = 128, MIN_STACK_BYTES = 1024 };
@@ -373,8 +359,6 @@ static int read_target(const struct infp_arguments *arguments, struct infp_recor
                                  "only one of --pid, --name, --port and a command can be recorded at once");
         if (arguments->has_dashes && !ret->command)
                 return infp_fail(err, -EINVAL, "there is no command after --");
-        if (!n && !ret->all_processes && infp_argument_given(arguments, "pss"))
-                return infp_fail(err, -EINVAL, "--pss is of processes: name a target, or give -p to record all");
         return 0;
 }
 

@@ -41,7 +41,6 @@ struct infp_mode_counts {
         uint64_t torn;                         /* stacks that moved while they were read */
         uint64_t own_cpu_ns;                   /* of threads of its own */
         const char *python_method;             /* how it reads Python frames by itself; NULL: it does not */
-        bool has_rejected;                     /* of threads that were not stopped */
         uint64_t python_rejected, python_torn; /* reads that the stack overtook; samples that became no row */
 };
 

@@ -197,8 +197,7 @@ static void open_modes(struct infp_sampler *sampler)
                         sampler->modes[n++] = own;
                         continue;
                 }
-                source(sampler, infp_stack_modes[own.mode->mode].name, infp_source_state_of(r), err.text,
-                       sampler->perf || r == -ENOTSUP ? NULL : sampler->perf_fix);
+                source(sampler, infp_stack_modes[own.mode->mode].name, infp_source_state_of(r), err.text, NULL);
                 if (sampler->perf || r == -ENOTSUP) /* that perf is refused was said */
                         say(sampler, "%s", err.text);
                 if (own.mode->close)
@@ -525,6 +524,7 @@ static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *
 {
         int needs_perf = 0;
 
+        sampler->n_modes = 0;
         *perf = (struct infp_perf_options){ .stack_bytes = sampler->options.stack_bytes };
         for (const struct infp_sampler_mode *const *mode = modes; mode < modes + INFP_COUNT(modes); mode++) {
                 struct sampler_mode *own = &sampler->modes[sampler->n_modes];

@@ -64,7 +64,7 @@ static void fill_python(const struct infp_stack_counts *stacks, const struct inf
         infp_row_i64(row, INFP_SAMPLER_PYTHON_MERGED, (int64_t) stacks->python_merged);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_UNMERGED, (int64_t) stacks->python_unmerged);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_TORN, (int64_t) (stacks->python_torn + counts->python_torn));
-        if (counts->has_rejected)
+        if (counts->python_method)
                 infp_row_i64(row, INFP_SAMPLER_PYTHON_REJECTED, (int64_t) counts->python_rejected);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_MISSED, (int64_t) stacks->python_missed);
         infp_row_i64(row, INFP_SAMPLER_PYTHON_ALONE, (int64_t) stacks->python_alone);

@@ -6,7 +6,6 @@ import pathlib
 import signal
 import subprocess
 import tempfile
-import time
 
 import pytest
 
@@ -75,21 +74,6 @@ def stolen():
         return at - since + (unit if at else 0)
 
     call.now = now
-    return call
-
-
-@pytest.fixture
-def pressure():
-    """pressure(): the share of the time since the test began in which some task of the machine waited for a CPU; 1 where it is not told."""
-    def total():
-        try:
-            return int(pathlib.Path("/proc/pressure/cpu").read_text().split("total=")[1].split()[0]) / 1e6
-        except OSError:
-            return None
-
-    def call(begin=total(), begun=time.monotonic()):
-        return 1 if begin is None else min(1, (total() - begin) / (time.monotonic() - begun))
-
     return call
 
 

@@ -339,10 +339,6 @@ def test_mark_says_which_run(infprof, run_dir, tmp_path):
     (["record", "--cpu=", "--", "true"], "--cpu= has no value"),
     (["metrics", "--table", "cpu_cor"], "did you mean cpu_core?"),
     (["record", "--header", "none", "--", "true"], '--header must be one line "Name: value"'),
-    (["record", "--engine", "off", "--engine-token", "/dev/null", "--", "true"], "--engine-token is sent to engines, and none is read with --engine off"),
-    (["doctor", "--engine", "off", "-H", "a: b"], "--header is sent to engines, and none is read with --engine off"),
-    (["record", "--root", "/tmp", "-H", "a: b", "--duration", "1"], "--header is sent to engines, and none is read with --root /tmp"),
-    (["record", "--pss", "--duration", "1"], "--pss is of processes: name a target, or give -p"),
 ])
 def test_what_was_meant(infprof, tmp_path, words, expected):
     """A slip is an error that names what was probably meant; nothing is recorded."""

@@ -339,25 +339,6 @@ def test_no_samples_and_why(flamegraph, record, run_dir):
     assert "no stack samples: a seccomp filter of this container refuses perf_event_open" in flamegraph(run=done.run.output, fails=1)
 
 
-@pytest.mark.parametrize("python", ["auto", "off"])
-def test_no_samples_of_a_mode_and_why(infprof, flamegraph, record, run_dir, python):
-    def seen():
-        shutil.rmtree(run_dir, ignore_errors=True)
-        done = record("--cpu", "--off-cpu", f"--python={python}", "--no-finish", command=["sleep", "0.5"], preexec_fn=refused([PERF_EVENT_OPEN, PTRACE, BPF], errno.EPERM))
-        assert done.returncode == 0, done.stderr
-        return done.run.table("stack_samples") and done
-
-    done = wait_for(seen, "a recording with samples of mode wall")
-    why = "a seccomp filter of this container refuses perf_event_open"
-    for mode in ("cpu", "off-cpu"):
-        said = flamegraph("--mode", mode, run=done.run.output, fails=1)
-        assert f"no samples of mode '{mode}' there; it has: wall; {why}" in said and "; fix: allow perf_event_open" in said, said
-    text = " ".join(subprocess.run([infprof, "report", "functions", "-r", done.run.output], check=True, capture_output=True, text=True).stdout.split())
-    for title in ("Functions by CPU time", "Functions by time that threads waited"):
-        assert f"{title} none no stack samples: {why}" in text, text
-    assert "Functions by wall-clock time" in text and text.count("fix: allow perf_event_open") == 2, text
-
-
 def test_no_samples_of_a_target_that_waits(flamegraph, record):
     done = record("--cpu=1", "--no-finish", command=["sleep", "0.3"])
     assert done.returncode == 0

@@ -103,20 +103,20 @@ def busy(process, seconds=0.2):
 
 # ---- as they run ----
 
-@pytest.mark.serial  # a thread that waits for a CPU is looked at, too, where it lost it: shares may be off by the share of such time
+@pytest.mark.serial
 @needs_truth
 @pytest.mark.parametrize("name, mode", [*((name, "plain") for name in SOME), *((ONE, mode) for mode in ("recursion", "generator", "asyncio", "flip"))])
-def test_running_busy_split(attach, start, score, name, mode, pressure):  # noqa: F811
+def test_running_busy_split(attach, start, score, name, mode):  # noqa: F811
     words, environment = PYTHONS[name]
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid)
-    check_truth(score, found, json.loads(process.stdout.read()), min(0.01 + pressure(), 0.06))
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01)
     assert found.sampler["python_torn"] <= 0.015 * found.sampler["taken"] + 1, found.sampler
     assert found.sampler["python_processes"] == 1 and found.sampler["python_unnamed"] == 0, found.sampler
 
 
-@pytest.mark.serial  # a thread that waits for a CPU is looked at, too, where it lost it: shares may be off by the share of such time
+@pytest.mark.serial
 @needs_truth
 @pytest.mark.parametrize("name", SOME)
 def test_running_mixed(attach, start, score, extension, name):  # noqa: F811
@@ -203,6 +203,37 @@ def test_running_keeps_its_rate(attach, start):
     assert share > 0.9, found.stacks
 
 
+NAPS = """\
+import time
+def compute():
+    for _ in range(60000): pass
+def nap():
+    time.sleep(0.0005)
+def main():
+    while True:
+        compute()
+        nap()
+main()
+"""
+
+
+@pytest.mark.serial
+@pytest.mark.skipif(not os.path.exists("/proc/self/sched"), reason="the kernel does not tell who has a CPU (CONFIG_SCHED_DEBUG)")
+@pytest.mark.parametrize("options, mode", [((), "python"), (("--blocking",), "cpu")])
+def test_waits_for_a_cpu(attach, start, options, mode):
+    """A program that wakes and waits for a CPU each 3 ms: its time is where it computes, not where it waits (two thirds were)."""
+    for _ in range(os.cpu_count()):
+        start(["sh", "-c", "while :; do :; done"])
+    process = start([*PYTHONS[ONE][0], "-c", NAPS])
+    busy(process, 0)
+    found = attach(process.pid, *options, hz=499, duration="5s", mode=mode)
+    seconds = collections.Counter()
+    for names, count in found.stacks:
+        seconds["nap" if "nap" in names else "compute" if "compute" in names else None] += count
+    print(seconds, found.sampler)
+    assert seconds["compute"] > 0.7 * sum(seconds.values()), seconds
+
+
 @pytest.mark.serial  # as above
 def test_without_perf(infprof, attach, start, spin):  # noqa: F811
     """Nothing is permitted but reading memory: the Python profile is there, and is what is shown."""
@@ -242,30 +273,30 @@ def test_another_program(attach, start, spin, tmp_path, run_dir):  # noqa: F811
 
 # ---- stopped for each sample ----
 
-@pytest.mark.serial  # a thread that waits for a CPU is looked at, too, where it lost it: shares may be off by the share of such time
+@pytest.mark.serial
 @needs_truth
 @pytest.mark.parametrize("name", SOME)
-def test_blocking_mixed(attach, start, score, extension, name, pressure):  # noqa: F811
+def test_blocking_mixed(attach, start, score, extension, name):  # noqa: F811
     """With no right but ptrace."""
     words, environment = PYTHONS[name]
     process = start([*words, TRUTH / "mixed.py", "-s", "1.5", "-t", "2", "-n", "3"],
                     {**environment, "MIXED_EXT_DIR": str(extension(name))})
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu", calls=(BPF, PERF_EVENT_OPEN))
-    check_truth(score, found, json.loads(process.stdout.read()), min(0.01 + pressure(), 0.06))
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01)
     found.check_merged()
     assert set(found.seconds) == {"cpu"} and found.sampler["method"].startswith("stops"), found.sampler
 
 
-@pytest.mark.serial  # a thread that waits for a CPU is looked at, too, where it lost it: shares may be off by the share of such time
+@pytest.mark.serial
 @needs_truth
 @pytest.mark.parametrize("name, mode", [*((name, "plain") for name in SOME), *((ONE, mode) for mode in ("recursion", "generator", "asyncio", "flip"))])
-def test_blocking_busy_split(attach, start, score, name, mode, pressure):  # noqa: F811
+def test_blocking_busy_split(attach, start, score, name, mode):  # noqa: F811
     words, environment = PYTHONS[name]
     process = start([*words, TRUTH / "busy_split.py", "-s", "1.5", "-m", mode], environment)
     busy(process)
     found = attach(process.pid, "--blocking", mode="cpu")
-    check_truth(score, found, json.loads(process.stdout.read()), min(0.01 + pressure(), 0.06))
+    check_truth(score, found, json.loads(process.stdout.read()), 0.01)
     found.check_merged()
 
 

@@ -1,4 +1,4 @@
-/* /proc/TID/syscall and stat: any text gives a moment whose words fit, and what it says of registers it says once. */
+/* /proc/TID/syscall, stat and sched: any text gives a moment whose words fit, and what it says of registers it says once. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         char *text = malloc(size ? size : 1), state[96], call[96];
         struct infp_wall_moment moment = { 0 };
+        struct infp_wall_turns turns = { 0 };
         int r;
 
         expect(text != NULL);
@@ -28,6 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                (moment.has_call && moment.registers[INFP_RSP] > UINT32_MAX && !(moment.unknown >> INFP_RSP & 1) &&
                 !(moment.unknown >> INFP_RIP & 1) && (moment.unknown >> INFP_RBP & 1)));
         expect(r == 0 || (!moment.has_call && !moment.has_registers));
+        expect(infp_wall_parse_turns(text, size, &turns) <= 0);
         if (!moment.letter)
                 moment.letter = infp_wall_parse_letter(text, size);
         if (size)

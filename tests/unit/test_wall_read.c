@@ -191,6 +191,56 @@ static void test_thread(void **state)
         close_tree(&tree);
 }
 
+#define SCHED(counted, ended)                                                                         \
+        "name (8, #threads: 2)\n-----\nse.exec_start                                :  " counted "\n" \
+        "se.vruntime                                  :           494.167026\n"                       \
+        "nr_switches                                  :  " ended                                      \
+        "\nnr_voluntary_switches                        :  0\n"
+
+static void test_turns(void **state)
+{
+        static const struct {
+                const char *text;
+                int r;
+                uint64_t counted_ns, n_ended;
+        } cases[] = {
+                { SCHED("199597.414698", "12"), 0, UINT64_C(199597414698), 12 },
+                { SCHED("0.000000", "0"), 0, 0, 0 }, /* it has just come from another CPU */
+                { SCHED("199597", "12"), -EBADMSG, 0, 0 },
+                { SCHED("199597.41469", "12"), -EBADMSG, 0, 0 },
+                { SCHED("-1.414698", "12"), -EBADMSG, 0, 0 },
+                { SCHED("199597.414698", "x"), -EBADMSG, 0, 0 },
+                { "se.exec_start : 1.000002\n", -EBADMSG, 0, 0 }, /* cut */
+                { "nr_switches : 12\n", -EBADMSG, 0, 0 },
+                { "", -EBADMSG, 0, 0 },
+        };
+        struct infp_wall_turns turns;
+        uint64_t cpu_ns;
+        struct tree tree;
+        char letter;
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                print_message("%s", cases[i].text);
+                turns = (struct infp_wall_turns){ 0 };
+                assert_int_equal(infp_wall_parse_turns(cases[i].text, strlen(cases[i].text), &turns), cases[i].r);
+                if (cases[i].r < 0)
+                        continue;
+                assert_int_equal(turns.counted_ns, cases[i].counted_ns);
+                assert_int_equal(turns.n_ended, cases[i].n_ended);
+        }
+        open_tree(&tree);
+        assert_int_equal(infp_wall_thread_time(&tree.keeper, tree.proc_fd, &tree.thread, &cpu_ns, &letter), 0);
+        assert_int_equal(infp_wall_thread_turns(&tree.keeper, tree.proc_fd, &tree.thread, &turns), -ENOENT);
+        put(&tree, "sched", SCHED("7.000001", "2"));
+        assert_int_equal(infp_wall_thread_turns(&tree.keeper, tree.proc_fd, &tree.thread, &turns), 0);
+        assert_int_equal(turns.n_begun, 3);
+        assert_int_equal(turns.n_ended, 2);
+        put(&tree, "schedstat", "1000\n");
+        assert_int_equal(infp_wall_thread_turns(&tree.keeper, tree.proc_fd, &tree.thread, &turns), -EBADMSG);
+        close_tree(&tree);
+}
+
 static void test_without_files(void **state)
 {
         struct tree tree;
@@ -293,7 +343,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_calls),         cmocka_unit_test(test_words),       cmocka_unit_test(test_thread),
-                cmocka_unit_test(test_without_files), cmocka_unit_test(test_real_thread),
+                cmocka_unit_test(test_without_files), cmocka_unit_test(test_real_thread), cmocka_unit_test(test_turns),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

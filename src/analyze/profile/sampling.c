@@ -147,16 +147,3 @@ const struct infp_sampling_mode *infp_sampling_find(const struct infp_sampling *
 {
         return mode < INFP_STACK_MODES && sampling->modes[mode].is_known ? &sampling->modes[mode] : NULL;
 }
-
-const struct infp_absence *infp_sampling_refused(const struct infp_sampling *sampling,
-                                                 const struct infp_absences *absences, enum infp_stack_mode mode)
-{
-        const struct infp_absence *own = infp_absences_find(absences, "sampler", infp_stack_modes[mode].name);
-
-        if (own && !strcmp(own->table, "*")) /* not of some column or time */
-                return own;
-        /* Samplers inside processes may have been all that was left of it. */
-        return mode == INFP_STACK_CPU && infp_sampling_find(sampling, mode)
-                       ? infp_absences_find(absences, "sampler", "perf")
-                       : NULL;
-}

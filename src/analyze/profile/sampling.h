@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze/absent.h"
 #include "base/err.h"
 #include "model/stack_tables.h"
 #include "store/run.h"
@@ -18,7 +17,7 @@ struct infp_sampling_mode {
         double wanted, taken, lost, throttled, dropped, truncated, incomplete, frames, guessed_frames;
         double deep, completed, moved; /* stacks that were read beyond their copy: at once, after it; in vain */
         double python_merged, python_unmerged, python_torn, python_missed, python_alone, python_unknown;
-        double python_rejected; /* reads of threads that were not stopped; NAN: none were read so */
+        double python_rejected; /* reads of threads from outside; NAN: none were read so */
         double skipped_threads; /* most at one time */
         double own_cpu_s;
 };
@@ -31,6 +30,3 @@ struct infp_sampling {
 int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_sampling *ret, struct infp_err *err);
 /* NULL: not known. */
 const struct infp_sampling_mode *infp_sampling_find(const struct infp_sampling *sampling, enum infp_stack_mode mode);
-/* Why a mode that was asked for could not be sampled; NULL: it could, or nobody asked. */
-const struct infp_absence *infp_sampling_refused(const struct infp_sampling *sampling,
-                                                 const struct infp_absences *absences, enum infp_stack_mode mode);

@@ -121,7 +121,6 @@ void infp_engine_fields_row(struct infp_engine_fields *fields, enum infp_engine_
 
 /* Checks a value of --engine: a URL, "off". 0 or -EINVAL with a sentence. find.c. */
 int infp_engine_check(const char *text, struct infp_err *err);
-bool infp_engine_is_off(const char *text); /* a value of --engine */
 
 /* tables.c. `engine` = enum of cells beside each. */
 extern const struct infp_table infp_table_engines, infp_table_series, infp_table_engine_samples,

@@ -340,7 +340,7 @@ static int add(struct engines *all, const char *text, enum engine_origin origin,
         return infp_engine_new(all, url, origin, &engine, err);
 }
 
-bool infp_engine_is_off(const char *text)
+static bool is_off(const char *text)
 {
         return !strcmp(text, "off") || !strcmp(text, "0");
 }
@@ -349,7 +349,7 @@ int infp_engine_check(const char *text, struct infp_err *err)
 {
         char url[ENGINE_URL_MAX];
 
-        return infp_engine_is_off(text) ? 0 : infp_engine_url(text, url, err);
+        return is_off(text) ? 0 : infp_engine_url(text, url, err);
 }
 
 static int add_from_environment(struct engines *all, const char *text, struct infp_err *err)
@@ -368,7 +368,7 @@ int infp_engine_find_named(struct engines *all, const struct infp_env *env, stru
 
         /* "off" cancels those before it. */
         for (unsigned i = 0; (url = infp_env_setting_at(env, "engine", i)); i++)
-                first = infp_engine_is_off(url) ? i + 1 : first;
+                first = is_off(url) ? i + 1 : first;
         for (unsigned i = first; (url = infp_env_setting_at(env, "engine", i)); i++)
                 INFP_TRY(add(all, url, ENGINE_NAMED, err));
         if (all->n_engines)

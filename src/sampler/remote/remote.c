@@ -86,6 +86,7 @@ static int open_remote(struct remote *remote, const struct infp_mode_context *co
                 .context = context,
                 .rate_hz = options->cpu_hz,
                 .thread_name = is_blocking ? "infprof-stops" : "infprof-python",
+                .round = infp_remote_round,
                 .read = infp_remote_read,
                 .take = take,
                 .take_context = remote,
@@ -101,6 +102,7 @@ static int open_remote(struct remote *remote, const struct infp_mode_context *co
                 return infp_fail(err, -ENOMEM, "no memory for reading threads");
         remote->reads->context = context;
         remote->reads->is_blocking = is_blocking;
+        remote->reads->period_ns = (uint64_t) (1e9 / options->cpu_hz);
         own.read_context = remote->reads;
         return infp_wall_reader_start(&own, &remote->reader, err);
 }
@@ -202,7 +204,6 @@ static void count(void *state, struct infp_mode_counts *ret)
                 .own_cpu_ns = counts.own_cpu_ns,
                 .python_method = reads->is_blocking ? "reading the memory of threads that are stopped"
                                                     : "reading the memory of threads that run",
-                .has_rejected = !reads->is_blocking,
                 .python_rejected = atomic_load(&reads->n_rejected),
                 .python_torn = atomic_load(&reads->n_torn),
         };

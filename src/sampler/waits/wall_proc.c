@@ -85,6 +85,35 @@ char infp_wall_parse_letter(const char *text, size_t size)
         return close && text + size - close > 2 && close[1] == ' ' ? close[2] : 0;
 }
 
+/* "se.exec_start  :  199597.414698", in ms. */
+static bool parse_ms(struct infp_span value, uint64_t *ret)
+{
+        struct infp_span rest;
+        const struct infp_span whole = infp_span_cut(value, '.', &rest);
+        uint64_t ms, ns;
+
+        if (rest.size != 6 || infp_span_u64(whole, &ms) < 0 || infp_span_u64(rest, &ns) < 0)
+                return false;
+        *ret = ms * INFP_NS_PER_MS + ns;
+        return true;
+}
+
+int infp_wall_parse_turns(const char *text, size_t size, struct infp_wall_turns *ret)
+{
+        struct infp_span left = { text, size }, line, value;
+        bool has_counted = false, has_ended = false;
+
+        while (infp_span_line(&left, &line)) {
+                const struct infp_span name = infp_span_trim(infp_span_cut(line, ':', &value));
+
+                if (infp_span_is(name, "se.exec_start"))
+                        has_counted = parse_ms(infp_span_trim(value), &ret->counted_ns);
+                else if (infp_span_is(name, "nr_switches"))
+                        has_ended = infp_span_u64(infp_span_trim(value), &ret->n_ended) == 0;
+        }
+        return has_counted && has_ended ? 0 : -EBADMSG;
+}
+
 static const char *word_of(char letter)
 {
         switch (letter) {
@@ -163,7 +192,7 @@ void infp_wall_words_done(struct infp_map *words)
 
 /* ---- reading one thread: cheap while it has not run, whole when it has ---- */
 
-enum { OFTEN = 3, PATH_SIZE = 64, TRIES = 2, PAGE = 4096, MAX_PIECES = 256 };
+enum { OFTEN = 3, PATH_SIZE = 64, TRIES = 2, PAGE = 4096, MAX_PIECES = 256, TURNS_TEXT = 4096, TURNS_TRIES = 3 };
 
 void infp_wall_thread_init(struct infp_wall_thread *thread, int32_t pid, int32_t tid, uint32_t stack_bytes)
 {
@@ -208,16 +237,16 @@ static ssize_t read_once(int fd, char *buffer, size_t cap)
 
 static const char *name_of(const struct infp_wall_thread *thread, enum infp_wall_file file)
 {
-        static const char *const names[INFP_WALL_FILES] = { "schedstat", "syscall", "stat", "wchan" };
+        static const char *const names[INFP_WALL_FILES] = { "schedstat", "syscall", "stat", "wchan", "sched" };
 
         return names[file == INFP_WALL_FILE_CHECK && thread->hides_call ? INFP_WALL_FILE_STAT : file];
 }
 
-/* The first two are read each time, the others only of threads that have run. */
+/* The first two are read each time, and the last one where it hurries, the others only of threads that have run. */
 static bool is_worth_keeping(const struct infp_wall_keeper *keeper, const struct infp_wall_thread *thread,
                              enum infp_wall_file file)
 {
-        if (file <= INFP_WALL_FILE_CHECK)
+        if (file <= INFP_WALL_FILE_CHECK || file == INFP_WALL_FILE_SCHED)
                 return keeper->n_kept < keeper->cap;
         return thread->n_whole >= OFTEN && keeper->n_kept < keeper->cap / 2;
 }
@@ -297,29 +326,56 @@ static char read_letter(struct infp_wall_keeper *keeper, int proc_fd, struct inf
         return n > 0 ? infp_wall_parse_letter(text, (size_t) n) : 0;
 }
 
-int infp_wall_thread_time(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
-                          uint64_t *ret_ns, char *ret_letter)
+static int read_schedstat(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
+                          uint64_t *ret_ns, uint64_t *ret_turns)
 {
         char text[INFP_WALL_SCHED_TEXT];
         const ssize_t n = read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_SCHEDSTAT, text, INFP_WALL_SCHED_TEXT);
         struct infp_span line = infp_span_trim((struct infp_span){ text, n > 0 ? (size_t) n : 0 });
 
-        uint64_t n_turns;
-
-        *ret_letter = 0;
         if (n < 0)
                 return (int) n;
         if (infp_span_u64(infp_span_word(&line), ret_ns) < 0)
                 return -EBADMSG;
         infp_span_word(&line);
-        if (infp_span_u64(infp_span_word(&line), &n_turns) < 0)
-                return -EBADMSG;
+        return infp_span_u64(infp_span_word(&line), ret_turns) < 0 ? -EBADMSG : 0;
+}
+
+int infp_wall_thread_time(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
+                          uint64_t *ret_ns, char *ret_letter)
+{
+        uint64_t n_turns;
+        const int r = read_schedstat(keeper, proc_fd, thread, ret_ns, &n_turns);
+
+        *ret_letter = 0;
+        if (r < 0)
+                return r;
         /* CPU time is counted at ticks, turns as they begin: one that was seen to wait and had no turn since waits still. */
         if (!thread->is_met || n_turns != thread->n_turns || *ret_ns != thread->cpu_ns || thread->letter == 'R')
                 *ret_letter = read_letter(keeper, proc_fd, thread);
         thread->n_turns = n_turns;
         thread->letter = *ret_letter;
         return 0;
+}
+
+/* Two files: the first is the same before and after the second, or what they say is not of one moment. */
+int infp_wall_thread_turns(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
+                           struct infp_wall_turns *ret)
+{
+        char text[TURNS_TEXT];
+        uint64_t ns, n_before = thread->n_turns;
+
+        for (unsigned i = 0; i < TURNS_TRIES; i++) {
+                const ssize_t n = read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_SCHED, text, sizeof(text));
+                int r = n < 0 ? (int) n : infp_wall_parse_turns(text, (size_t) n, ret);
+
+                if (r == 0)
+                        r = read_schedstat(keeper, proc_fd, thread, &ns, &ret->n_begun);
+                if (r < 0 || ret->n_begun == n_before)
+                        return r;
+                n_before = ret->n_begun;
+        }
+        return -EAGAIN;
 }
 
 static void read_wchan(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,

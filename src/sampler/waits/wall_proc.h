@@ -33,6 +33,17 @@ int infp_wall_parse_call(const char *text, size_t size, struct infp_wall_moment 
 /* The state in the text of /proc/TID/stat; 0 when there is none. */
 char infp_wall_parse_letter(const char *text, size_t size);
 
+/* Which turns on a CPU a thread has begun and ended. */
+struct infp_wall_turns {
+        uint64_t n_begun; /* /proc/TID/schedstat */
+        uint64_t n_ended; /* /proc/TID/sched */
+        uint64_t
+                counted_ns; /* when its CPU time was counted last, by its CPU's clock: as its last turn ended, or in a turn */
+};
+
+/* n_ended and counted_ns in the text of /proc/TID/sched: 0 or -EBADMSG. */
+int infp_wall_parse_turns(const char *text, size_t size, struct infp_wall_turns *ret);
+
 /* Descriptors that may be kept. */
 struct infp_wall_keeper {
         uint32_t n_kept, cap;
@@ -43,6 +54,7 @@ enum infp_wall_file {
         INFP_WALL_FILE_CHECK, /* syscall, or stat where that is refused */
         INFP_WALL_FILE_STAT,
         INFP_WALL_FILE_WCHAN,
+        INFP_WALL_FILE_SCHED,
         INFP_WALL_FILES,
 };
 
@@ -54,12 +66,13 @@ struct infp_wall_thread {
         bool was_blocked;
         uint8_t n_whole;      /* times that it was read whole; stops at a few */
         uint32_t stack_bytes; /* to copy next time */
-        /* Of another reader: CPU time and turns on a CPU that it has seen, and its last state; looks at which it had a CPU or waited for
-         * one, and CPU time meanwhile; samples that are due. */
+        /* Of another reader: CPU time and turns on a CPU that it has seen, and its last state; looks at which it had a CPU, and CPU time
+         * meanwhile, CPU time since the last one; samples that are due. Turns begun less turns ended while it has a CPU. */
         bool is_met;
         char letter;
-        uint64_t cpu_ns, n_turns, n_looks, used_ns;
+        uint64_t cpu_ns, n_turns, n_looks, used_ns, unseen_ns;
         double due;
+        int64_t open_turns;
         uint8_t sched_size, check_size;
         char sched[INFP_WALL_SCHED_TEXT];
         char check[INFP_WALL_CALL_TEXT];
@@ -104,6 +117,10 @@ enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int 
 /* CPU time that it has used, as of the kernel's last tick at least, and its state (0: not told). 0 or a negative errno. */
 int infp_wall_thread_time(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
                           uint64_t *ret_ns, char *ret_letter);
+
+/* The turns of it, of one moment. 0 or a negative errno; -ENOENT: a kernel that does not tell. */
+int infp_wall_thread_turns(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
+                           struct infp_wall_turns *ret);
 
 /* The pages from an address on that can be read, up to cap bytes: how many bytes, or a negative errno. */
 ssize_t infp_wall_read_stack(int32_t tid, uint64_t from, uint8_t *stack, uint32_t cap);

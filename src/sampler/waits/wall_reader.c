@@ -490,6 +490,8 @@ static void run_round(struct infp_wall_reader *reader)
         struct infp_wall_threads *threads = &reader->threads;
         struct infp_wall_message *message;
 
+        if (reader->options.round)
+                reader->options.round(reader->options.read_context);
         reader->n_whole = 0;
         take_hints(reader, t_ns);
         take_pythons(reader);
@@ -543,6 +545,7 @@ static void *run(void *context)
         struct infp_wall_reader *reader = context;
         uint64_t due_ns;
 
+        infp_thread_hurry(); /* who is late sees only those that let it in */
         reader->begin_ns = infp_clock_ns(CLOCK_MONOTONIC);
         reader->random = reader->begin_ns | 1;
         for (;;) {

@@ -214,26 +214,30 @@ static void put_tasks(struct infp_str *out, const struct infp_sampling_mode *s)
         infp_str_puts(out, ". ");
 }
 
-/* Of threads that are not stopped. What is rejected is mostly what calls and returns without end. */
-static void put_rejected(struct infp_str *out, const struct infp_sampling_mode *s)
+/* Of threads that are read from outside. What is rejected is mostly what calls and returns, or sleeps, without end. */
+static void put_rejected(struct infp_str *out, const struct infp_sampling_mode *s, bool is_stopped)
 {
         const double all = s->taken + s->python_rejected + (s->python_torn > 0 ? s->python_torn : 0);
 
         if (!(all > 0))
                 return;
-        infp_str_printf(out,
-                        "These are Python frames alone, by %s: native stacks of the same time are mode cpu, and are "
-                        "never merged with them. Of ",
-                        s->python_method);
+        if (!is_stopped)
+                infp_str_printf(out,
+                                "These are Python frames alone, by %s: native stacks of the same time are mode cpu, "
+                                "and are never merged with them. ",
+                                s->python_method);
+        infp_str_puts(out, "Of ");
         infp_trust_count(out, all, "read", "reads");
-        infp_str_puts(out, ", rejected since the stack had changed: ");
+        infp_str_puts(out, ", rejected since the thread had moved on: ");
         infp_trust_share(out, s->python_rejected, all);
         infp_str_puts(out, ", torn: ");
         infp_trust_share(out, s->python_torn > 0 ? s->python_torn : 0, all);
         infp_str_puts(out, ". ");
         if (s->python_rejected > most_rejected * all)
-                infp_str_puts(out, "This profile is biased: functions that make few calls are seen too often. With "
-                                   "CAP_BPF and CAP_PERFMON, or by --blocking, it is not. ");
+                infp_str_printf(out,
+                                "This profile is biased: functions that make few calls, and do not sleep, are seen too "
+                                "often. With CAP_BPF and CAP_PERFMON%s it is not. ",
+                                is_stopped ? "" : ", or by --blocking,");
 }
 
 /* Native stacks contain Python functions only if we read them, or if the interpreter names them for perf. */
@@ -241,12 +245,12 @@ static void put_python(struct infp_str *out, const struct infp_flame *f, const s
 {
         uint64_t evaluated = 0;
 
-        if (s && *s->python_method && !isnan(s->python_rejected))
-                put_rejected(out, s);
-        else if (s && s->mode == INFP_STACK_ASYNC)
+        if (s && s->mode == INFP_STACK_ASYNC)
                 put_tasks(out, s);
-        else if (s && *s->python_method && s->mode != INFP_STACK_LAG)
+        else if (s && *s->python_method && s->mode != INFP_STACK_PYTHON && s->mode != INFP_STACK_LAG)
                 put_python_share(out, s);
+        if (s && *s->python_method && !isnan(s->python_rejected))
+                put_rejected(out, s, s->mode != INFP_STACK_PYTHON);
         if (s && s->python_unknown > 0) {
                 infp_trust_count(out, s->python_unknown, "program runs", "programs run");
                 infp_str_puts(out, " a Python that is not known, or may not be read: `sources` says which. ");

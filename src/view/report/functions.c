@@ -30,18 +30,15 @@ static void put_title(struct infp_out *out, const struct infp_report *report, co
 /* Samples were wanted but none was taken; no line for a target that did not run. */
 static void put_none(struct infp_out *out, const struct infp_report *report, const char *what, bool is_short)
 {
-        for (unsigned i = 0; i < INFP_STACK_MODES; i++) {
-                const struct infp_sampling *sampling = &report->functions.sampling;
-                const struct infp_sampling_mode *s = infp_sampling_find(sampling, i);
-                const struct infp_absence *refused = infp_sampling_refused(sampling, &report->absences, i);
-                infp_autostr struct infp_str words = { 0 };
+        const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, INFP_STACK_CPU);
+        const struct infp_absence *refused = infp_absences_find(&report->absences, "sampler", "perf");
+        infp_autostr struct infp_str words = { 0 };
 
-                if ((s && s->taken > 0) || (!refused && (i != INFP_STACK_CPU || !s || (is_short && !(s->wanted >= 1)))))
-                        continue;
-                put_title(out, report, what, infp_stack_modes[i].name);
-                infp_sampling_none(&words, s, refused);
-                infp_report_line(out, "none", "%s", words.data ? words.data : "");
-        }
+        if (!cpu || (is_short && !(cpu->wanted >= 1) && !refused) || cpu->taken > 0)
+                return;
+        put_title(out, report, what, infp_stack_modes[INFP_STACK_CPU].name);
+        infp_sampling_none(&words, cpu, refused);
+        infp_report_line(out, "none", "%s", words.data ? words.data : "");
 }
 
 static void put_modes(struct infp_out *out, const struct infp_report *report, const struct infp_flame *flames,

@@ -109,7 +109,13 @@ void infp_report_json_gil(struct infp_json *json, const struct infp_report *repo
 
                 infp_json_object(json);
                 infp_json_member_i64(json, "tid", thread->tid);
-                infp_report_json_names(json, thread->name, thread->pid, thread->process);
+                infp_json_member_str(json, "name", thread->name);
+                infp_json_key(json, "pid");
+                if (thread->pid)
+                        infp_json_i64(json, thread->pid);
+                else
+                        infp_json_null(json);
+                infp_json_member_str(json, "process", thread->process);
                 infp_json_member_f64(json, "sampled_s", thread->known_s);
                 infp_json_member_f64(json, "waits_s", thread->seconds[INFP_GIL_WAITED]);
                 infp_json_member_f64(json, "holds_s", thread->seconds[INFP_GIL_HELD]);

@@ -5,17 +5,6 @@
 #include "view/report/parts.h"
 #include "view/report/report.h"
 
-void infp_report_json_names(struct infp_json *json, const char *name, int64_t pid, const char *process)
-{
-        infp_json_member_str(json, "name", name);
-        infp_json_key(json, "pid");
-        if (pid)
-                infp_json_i64(json, pid);
-        else
-                infp_json_null(json);
-        infp_json_member_str(json, "process", process);
-}
-
 static const char *const states[] = {
         [INFP_RUN_RECORDING] = "recording",
         [INFP_RUN_INTERRUPTED] = "interrupted",

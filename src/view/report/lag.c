@@ -103,8 +103,13 @@ static void put_json_thread(struct infp_json *json, const struct infp_lag_report
 {
         infp_json_object(json);
         infp_json_member_i64(json, "tid", thread->tid);
-        infp_report_json_names(json, infp_strings_get(&lag->strings, thread->name), thread->pid,
-                               infp_strings_get(&lag->strings, thread->process));
+        infp_json_member_str(json, "name", infp_strings_get(&lag->strings, thread->name));
+        infp_json_key(json, "pid");
+        if (thread->pid)
+                infp_json_i64(json, thread->pid);
+        else
+                infp_json_null(json);
+        infp_json_member_str(json, "process", infp_strings_get(&lag->strings, thread->process));
         infp_json_member_u64(json, "n", thread->n);
         infp_json_member_f64(json, "total_s", thread->seconds);
         infp_json_member_f64(json, "max_s", thread->longest_s);

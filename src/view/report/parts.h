@@ -92,8 +92,6 @@ void infp_report_json_containers(struct infp_json *json, const struct infp_repor
 void infp_report_json_gil(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_lag(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_tasks(struct infp_json *json, const struct infp_report *report);
-/* Members of an open object: "name", "pid" (0: null) and "process" of a thread or a task. */
-void infp_report_json_names(struct infp_json *json, const char *name, int64_t pid, const char *process);
 void infp_report_json_places(struct infp_json *json, const struct infp_strings *strings,
                              const struct infp_profile_places *places); /* a member of the object that is open */
 void infp_report_json_functions(struct infp_json *json, const struct infp_report *report);

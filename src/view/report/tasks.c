@@ -55,8 +55,13 @@ static void put_json_task(struct infp_json *json, const struct infp_tasks *tasks
         };
 
         infp_json_object(json);
-        infp_report_json_names(json, infp_strings_get(&tasks->strings, task->name), task->pid,
-                               infp_strings_get(&tasks->strings, task->process));
+        infp_json_member_str(json, "name", infp_strings_get(&tasks->strings, task->name));
+        infp_json_key(json, "pid");
+        if (task->pid)
+                infp_json_i64(json, task->pid);
+        else
+                infp_json_null(json);
+        infp_json_member_str(json, "process", infp_strings_get(&tasks->strings, task->process));
         infp_json_member_f64(json, "total_s", task->total_s);
         for (unsigned i = 0; i < INFP_TASK_DOES; i++)
                 infp_json_member_f64(json, keys[i], task->seconds[i]);
