@@ -207,6 +207,73 @@ def test_not_asked_for(client):
     assert query_tasks(done) == set()
 
 
+# Requests await a task each, which awaits the engine; one task awaits the next, more than are followed; and gather awaits many.
+CHAINED = '''\
+import asyncio, sys, time
+
+if "python" in sys.argv:
+    asyncio.Task = asyncio.tasks.Task = asyncio.tasks._PyTask
+
+async def engine():
+    await asyncio.sleep(0.3)
+
+async def work():
+    await engine()
+
+async def request():
+    while time.perf_counter() < end:
+        task = asyncio.ensure_future(work())
+        task.set_name("work")
+        await task
+
+async def link(n):
+    if n:
+        await asyncio.ensure_future(link(n - 1))
+    else:
+        await asyncio.sleep(end - time.perf_counter())
+
+async def main():
+    tasks = [asyncio.ensure_future(request()) for i in range(2)]
+    for task in tasks:
+        task.set_name("request")
+    longest = asyncio.ensure_future(link(40))
+    longest.set_name("longest")
+    while "busy" in sys.argv and time.perf_counter() < end:
+        begun = time.perf_counter()
+        while time.perf_counter() < begun + 0.003:
+            pass
+        await asyncio.sleep(0.001)
+    await asyncio.gather(*tasks, longest)
+
+end = time.perf_counter() + 2.5
+asyncio.get_event_loop_policy().new_event_loop().run_until_complete(main())
+'''
+
+
+@pytest.mark.parametrize("words", [[], ["python"], ["busy"]])
+def test_tasks_that_await_tasks(infprof, record, tmp_path, words):
+    """The stack of one goes on into the other's, as it would had it been called."""
+    program = tmp_path / "chained.py"
+    program.write_text(CHAINED)
+    python, environment = PYTHONS[ONE]
+    done = record("--async", "--wall=50", "--no-snapshots", command=[*python, "-W", "ignore", program, *words], env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    names = {"request": {}, "work": {}, "longest": {}}
+    for row in waits.rows(done.run, "async"):
+        path = tuple(frame.name for frame in row.frames if frame.name != "Future.__await__")  # of tasks of Python
+        if row.task in names and row.state and row.state != "waiting for the loop":
+            names[row.task][path] = names[row.task].get(path, 0) + row.weight
+    whole = {task: sum(names[task].values()) for task in names}
+    assert whole["request"] > 1 and whole["longest"] > 0.5, names
+    assert names["request"].get(("request", "work", "engine", "sleep"), 0) > 0.9 * whole["request"], names
+    assert names["work"].get(("work", "engine", "sleep"), 0) > 0.9 * whole["work"], names
+    assert set(names["longest"]) == {("link",) * 17}, names["longest"]
+    tasks = {task["name"]: task for task in json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["tasks"]["names"]}
+    assert tasks["request"]["places"][0]["function"] == "engine", tasks["request"]
+    gathers = [row for row in waits.rows(done.run, "async") if row.state == "waiting for _GatheringFuture"]
+    assert gathers and {tuple(frame.name for frame in row.frames) for row in gathers} == {("main",)}
+
+
 # Each callback is timed by the program's own clock, and those that take long are told. Loops that are busy or idle for long, and short-lived
 # ones, one in the place of the other, are held by none.
 LAGGARD = '''\

@@ -15,7 +15,8 @@
 
 enum {
         TRIES = 4,        /* of tasks whose loop runs */
-        CHAIN = 256,      /* coroutines of a task */
+        CHAIN = 256,      /* coroutines of a task, and of tasks that it awaits */
+        AWAITED = 16,     /* tasks that await each other */
         POOL = 64 * 1024, /* frames of all tasks that are new in a look */
         LISTED = 16 * 1024,
         COST = 20, /* after a look the tasks of its loop are left alone for so many times as long */
@@ -25,7 +26,8 @@ enum {
 #define TYPES_NS (10 * INFP_NS_PER_S) /* a type may be gone, and another one be in its place */
 
 struct known {
-        uint64_t address, hash;
+        uint64_t address, hash, whole; /* as in struct one */
+        bool is_linked;
 };
 
 /* A callback that a loop is in, as of a look. */
@@ -49,8 +51,14 @@ struct loop {
 /* A task in the running look. */
 struct one {
         struct infp_wall_task task;
-        uint64_t hash;                             /* of all that is told of it */
+        uint64_t hash;                             /* of all that is told of it alone */
+        uint64_t whole;                            /* and of the tasks that it awaits, and these */
+        uint64_t waits_for;                        /* what it awaits */
+        uint32_t next;                             /* index of the task that it awaits; UINT32_MAX: none */
         bool is_read, is_sure, is_new, is_foreign; /* is_foreign: of another loop, or over */
+        bool has_frames, is_linked;                /* is_linked: it awaits a task, or one awaits it */
+        const struct infp_frames_one *joined;      /* with those of the tasks that it awaits */
+        uint32_t n_joined;
 };
 
 struct infp_wall_tasks {
@@ -229,12 +237,11 @@ static int by_address(const void *a, const void *b)
         return (*x > *y) - (*x < *y);
 }
 
-static bool is_known(const struct loop *loop, uint64_t address, uint64_t hash)
+static const struct known *find_known(const struct infp_wall_tasks *tasks, uint64_t address)
 {
-        const struct known *found =
-                loop->n ? bsearch(&address, loop->tasks, loop->n, sizeof(*loop->tasks), by_address) : NULL;
+        const struct loop *loop = &tasks->loops[tasks->loop];
 
-        return found && found->hash == hash;
+        return loop->n ? bsearch(&address, loop->tasks, loop->n, sizeof(*loop->tasks), by_address) : NULL;
 }
 
 /* Reads one. It is sure where nothing moves meanwhile, or where it is what it was before. */
@@ -243,6 +250,7 @@ static void read_one(struct infp_wall_tasks *tasks, const struct infp_wall_tasks
 {
         struct infp_python_task *task = &tasks->task;
         const uint64_t address = one->task.address;
+        const struct known *known = find_known(tasks, address);
         uint64_t hash;
 
         if (infp_python_task_read(&tasks->objects, asyncio, address, task, tasks->chain, CHAIN) < 0 ||
@@ -259,10 +267,11 @@ static void read_one(struct infp_wall_tasks *tasks, const struct infp_wall_tasks
                 return;
         }
         one->hash = hash;
-        one->is_new = task->runs || !is_known(&tasks->loops[tasks->loop], address, hash);
-        if (one->is_new)
+        one->waits_for = task->state == INFP_PYTHON_TASK_WAITING ? task->waiter : 0;
+        one->has_frames = task->runs || one->is_linked || !known || known->hash != hash || known->is_linked;
+        if (one->has_frames)
                 describe(tasks, &one->task);
-        one->is_read = !one->is_new || keep_frames(tasks, look, &one->task);
+        one->is_read = !one->has_frames || keep_frames(tasks, look, &one->task);
         one->is_sure = one->is_read && look->is_asleep;
 }
 
@@ -379,6 +388,114 @@ static bool read_all(struct infp_wall_tasks *tasks, const struct infp_wall_tasks
         return are_sure;
 }
 
+static void read_tries(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
+                       const struct infp_python_asyncio *asyncio, uint64_t loop)
+{
+        for (unsigned try = 0; try < (look->is_asleep ? 1 : TRIES); try++)
+                if (read_all(tasks, look, asyncio, loop))
+                        return;
+}
+
+/* ---- tasks that await tasks ---- */
+
+static uint32_t find_awaited(const struct infp_wall_tasks *tasks, uint64_t address)
+{
+        const struct one *found =
+                address ? bsearch(&address, tasks->ones, tasks->n, sizeof(*tasks->ones), by_address) : NULL;
+
+        return found && found->is_sure && !found->is_foreign ? (uint32_t) (found - tasks->ones) : UINT32_MAX;
+}
+
+/* The next one on the way from ones[i] to what it waits for at last; n: how many were before it. */
+static struct one *next_of(struct infp_wall_tasks *tasks, const struct one *one, unsigned n)
+{
+        return one->next != UINT32_MAX && n < AWAITED ? &tasks->ones[one->next] : NULL;
+}
+
+/* Whether it is new, by itself or by those that it awaits. */
+static void judge(struct infp_wall_tasks *tasks, struct one *one)
+{
+        const struct known *known = find_known(tasks, one->task.address);
+        bool is_running = one->has_frames && one->task.is_running;
+        unsigned n = 0;
+
+        one->whole = one->hash;
+        for (const struct one *at = one; (at = next_of(tasks, at, n)); n++) {
+                one->whole = infp_hash64(&at->hash, sizeof(at->hash), one->whole);
+                is_running |= at->has_frames && at->task.is_running;
+        }
+        one->is_new = is_running || !known || known->whole != one->whole;
+}
+
+/* Finds who awaits whom. True: of some that are needed the frames were not kept. */
+static bool link_tasks(struct infp_wall_tasks *tasks)
+{
+        bool needs = false;
+
+        for (uint32_t i = 0; i < tasks->n; i++) {
+                tasks->ones[i].next =
+                        tasks->ones[i].is_foreign ? UINT32_MAX : find_awaited(tasks, tasks->ones[i].waits_for);
+                if (tasks->ones[i].next != UINT32_MAX)
+                        tasks->ones[i].is_linked = tasks->ones[tasks->ones[i].next].is_linked = true;
+        }
+        for (uint32_t i = 0; i < tasks->n; i++)
+                if (tasks->ones[i].is_sure)
+                        judge(tasks, &tasks->ones[i]);
+        for (uint32_t i = 0; i < tasks->n; i++) {
+                struct one *one = &tasks->ones[i];
+
+                if (!one->is_sure || !one->is_linked || one->has_frames)
+                        continue;
+                one->is_read = one->is_sure = false;
+                needs = true;
+        }
+        return needs;
+}
+
+/* Its frames, and before them those of the tasks that it awaits, as far as there is room. */
+static void join(struct infp_wall_tasks *tasks, struct one *one)
+{
+        const struct one *way[AWAITED];
+        struct infp_frames_one *frames = tasks->pool + tasks->n_pool;
+        uint32_t n = one->task.n, size = 0;
+        unsigned n_way = 0;
+
+        for (const struct one *at = one; (at = next_of(tasks, at, n_way)); n += at->task.n) {
+                if (!at->is_sure || !at->has_frames) { /* it has changed all the time */
+                        one->whole = 0;
+                        break;
+                }
+                if (n + at->task.n > CHAIN)
+                        break;
+                way[n_way++] = at;
+        }
+        if (!n_way || n > POOL - tasks->n_pool)
+                return;
+        one->task.is_cut |= way[n_way - 1]->task.is_cut;
+        while (n_way > 0) {
+                const struct infp_wall_task *task = &way[--n_way]->task;
+
+                memcpy(frames + size, task->frames, task->n * sizeof(*frames));
+                size += task->n;
+        }
+        memcpy(frames + size, one->task.frames, one->task.n * sizeof(*frames));
+        one->joined = frames;
+        one->n_joined = n;
+        tasks->n_pool += n;
+}
+
+static void join_tasks(struct infp_wall_tasks *tasks)
+{
+        for (uint32_t i = 0; i < tasks->n; i++)
+                if (tasks->ones[i].is_sure && tasks->ones[i].is_new && tasks->ones[i].next != UINT32_MAX)
+                        join(tasks, &tasks->ones[i]);
+        for (uint32_t i = 0; i < tasks->n; i++)
+                if (tasks->ones[i].n_joined) {
+                        tasks->ones[i].task.frames = tasks->ones[i].joined;
+                        tasks->ones[i].task.n = tasks->ones[i].n_joined;
+                }
+}
+
 static bool read_loop(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, uint64_t loop)
 {
         struct infp_python_asyncio asyncio;
@@ -386,9 +503,10 @@ static bool read_loop(struct infp_wall_tasks *tasks, const struct infp_wall_task
         if (infp_python_asyncio_find(&tasks->objects, look->threads[look->place].interpreter, &asyncio) < 0 ||
             !list_tasks(tasks, look, &asyncio))
                 return false;
-        for (unsigned try = 0; try < (look->is_asleep ? 1 : TRIES); try++)
-                if (read_all(tasks, look, &asyncio, loop))
-                        break;
+        read_tries(tasks, look, &asyncio, loop);
+        for (unsigned i = 0; link_tasks(tasks) && i < TRIES; i++)
+                read_tries(tasks, look, &asyncio, loop);
+        join_tasks(tasks);
         for (uint32_t i = 0; i < tasks->n; i++)
                 tasks->torn += !tasks->ones[i].is_sure && !tasks->ones[i].is_foreign;
         return true;
@@ -587,7 +705,7 @@ bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn 
                 const struct one *one = &tasks->ones[i];
 
                 if (one->is_sure) /* one that runs is told of each time */
-                        loop->tasks[n++] = (struct known){ one->task.address, one->hash };
+                        loop->tasks[n++] = (struct known){ one->task.address, one->hash, one->whole, one->is_linked };
         }
         loop->n = n;
         infp_wall_tasks_drop(tasks);

@@ -3,6 +3,8 @@
  * Tasks move only while the thread of their loop runs. Where that is proved to sleep all of them are read as of one moment, and hold until
  * it has run again; where it runs each is read until it is the same twice. What was told of a task holds until the next word of it.
  *
+ * A task that awaits another one has that one's coroutines, too, below its own.
+ *
  * A loop that is in a callback at two looks, and took none from its queue between them, was held by that one all the time. */
 #pragma once
 
