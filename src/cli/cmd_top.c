@@ -169,7 +169,9 @@ static bool has_target(const struct infp_arguments *arguments)
         return has;
 }
 
-/* `record` with what was asked for: options of sources, the rate and the target. */
+/* `record` with what was asked for: options of sources, the rate and the target. As words, since record alone reads its options and says
+ * how a recording goes; and run by a process of its own, since a recording takes signals, the terminal's output and standard error for
+ * itself, and is over when its process is. */
 static void make_words(const struct infp_arguments *arguments)
 {
         static const char *const words[] = { "record", "--no-snapshots", "--no-finish", "--interval=1000" };

@@ -126,10 +126,10 @@ static void use(const struct infp_python_layout *layout, struct memory *memory)
                         continue;
                 check_text(code.file);
                 check_text(code.function);
-                expect(code.line_table_size <= INFP_PYTHON_LINE_TABLE);
-                infp_python_code_line(layout, &code, frames[i].instruction);
+                expect(code.lines.table_size <= INFP_PYTHON_LINE_TABLE);
+                infp_python_code_line(layout, &code.lines, frames[i].instruction);
                 for (uint64_t at = 0; at < 64; at++)
-                        infp_python_code_line(layout, &code, code.bytes + at);
+                        infp_python_code_line(layout, &code.lines, code.lines.bytes + at);
         }
         merge(frames, n, memory);
 }

@@ -25,7 +25,7 @@ static void show_frame(const struct infp_python *python, const struct infp_pytho
                 printf("  error\t%d\n", r);
         else
                 printf("  frame\t%s\t%s\t%" PRIu32 "\t%" PRIu32 "%s\n", code.function, code.file,
-                       infp_python_code_line(&python->layout, &code, frame->instruction), code.first_line,
+                       infp_python_code_line(&python->layout, &code.lines, frame->instruction), code.lines.first_line,
                        frame->is_entry ? "\tentry" : "");
 }
 

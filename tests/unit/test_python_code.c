@@ -40,8 +40,7 @@ static void test_names(void **state)
                         assert_int_equal(infp_python_code_read(&fake->layout, &memory, FAKE_TYPE, at, &code), 0);
                         assert_string_equal(code.file, "/a/b.py");
                         assert_string_equal(code.function, cases[i].expected);
-                        assert_int_equal(code.first_line, 12);
-                        assert_int_equal(code.address, at);
+                        assert_int_equal(code.lines.first_line, 12);
                         assert_int_equal(infp_python_code_read(&fake->layout, &memory, 0, at, &code), 0);
                         assert_int_equal(infp_python_code_read(&fake->layout, &memory, FAKE_TYPE + 8, at, &code),
                                          -EBADMSG);
@@ -147,9 +146,9 @@ static void test_lines(void **state)
                                at = fake_code(fake, name, name, 10, cases[i].table, cases[i].size);
 
                 assert_int_equal(infp_python_code_read(&fake->layout, &memory, FAKE_TYPE, at, &code), 0);
-                assert_int_equal(infp_python_code_line(&fake->layout, &code,
+                assert_int_equal(infp_python_code_line(&fake->layout, &code.lines,
                                                        (uint64_t) (int64_t) cases[i].at +
-                                                               (fake->layout.instruction_unit ? 0 : code.bytes)),
+                                                               (fake->layout.instruction_unit ? 0 : code.lines.bytes)),
                                  cases[i].line);
                 free(fake);
         }

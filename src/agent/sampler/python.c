@@ -199,8 +199,8 @@ static struct infp_wire_python name_of(struct infp_agent_python *python, const s
 
         if (infp_python_code_read(&layout, memory, code_type, frame->code, &python->code) < 0)
                 return ret;
-        ret.code = infp_writer_code(thread, python->code.file, python->code.function, python->code.first_line);
-        ret.line = infp_python_code_line(&layout, &python->code, frame->instruction);
+        ret.code = infp_writer_code(thread, python->code.file, python->code.function, python->code.lines.first_line);
+        ret.line = infp_python_code_line(&layout, &python->code.lines, frame->instruction);
         if (ret.line & INFP_WIRE_ENTRY)
                 ret.line = 0;
         return ret;

@@ -69,7 +69,8 @@ const char *infp_backtrace_printf(struct infp_backtraces *b, const char *format,
 
 struct infp_backtrace_code { /* of one code object */
         const char *func, *file;
-        struct infp_python_code *code; /* cut after its line table */
+        struct infp_python_lines lines;
+        uint8_t *line_table;
 };
 
 struct infp_backtrace_python {

@@ -39,7 +39,7 @@ int infp_backtrace_python_open(struct infp_backtraces *b, pid_t pid, pid_t tid, 
 void infp_backtrace_python_forget(struct infp_backtrace_python *python)
 {
         for (uint32_t i = 0; i < python->n_codes; i++)
-                free(python->codes[i].code);
+                free(python->codes[i].line_table);
         python->n_codes = 0;
         infp_map_done(&python->by_code);
 }
@@ -84,14 +84,15 @@ static const struct infp_python_thread *find(struct infp_backtrace_python *pytho
 /* What stays of a code object. */
 static bool keep_code(struct infp_backtrace_python *python, struct infp_backtrace_code *ret)
 {
-        const size_t size = offsetof(struct infp_python_code, line_table) + python->scratch->line_table_size;
+        const struct infp_python_lines *lines = &python->scratch->lines;
 
         ret->func = infp_strings_keep(&python->b->texts, python->scratch->function);
         ret->file = infp_strings_keep(&python->b->texts, python->scratch->file);
-        ret->code = malloc(size);
-        if (ret->code)
-                memcpy(ret->code, python->scratch, size);
-        return ret->code != NULL;
+        ret->lines = *lines;
+        ret->line_table = malloc(lines->table_size + 1);
+        if (ret->line_table && lines->table)
+                ret->lines.table = memcpy(ret->line_table, lines->table, lines->table_size);
+        return ret->line_table != NULL;
 }
 
 /* The number of a code object; UINT32_MAX: it cannot be read. */
@@ -107,7 +108,7 @@ static uint32_t code_of(struct infp_backtrace_python *python, uint64_t address)
             !keep_code(python, &python->codes[python->n_codes]))
                 return UINT32_MAX;
         if (infp_map_put(&python->by_code, address, python->n_codes) < 0) {
-                free(python->codes[python->n_codes].code);
+                free(python->codes[python->n_codes].line_table);
                 return UINT32_MAX;
         }
         return python->n_codes++;
@@ -294,7 +295,7 @@ static void show_code(const struct infp_backtrace_python *python, uint32_t i, co
 
         ret->func = code->func;
         ret->file = code->file;
-        ret->lineno = infp_python_code_line(&python->found.layout, code->code, frame->instruction);
+        ret->lineno = infp_python_code_line(&python->found.layout, &code->lines, frame->instruction);
 }
 
 bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, const struct infp_backtrace_walked *walked,

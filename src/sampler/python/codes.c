@@ -16,10 +16,7 @@ enum {
 /* What is kept of a code object. */
 struct code {
         const char *file, *function; /* function NULL: it could not be read */
-        uint64_t bytes, bytes_size;
-        uint32_t first_line;
-        bool has_line_table;
-        uint32_t line_table_size;
+        struct infp_python_lines lines;
         uint8_t line_table[];
 };
 
@@ -82,7 +79,7 @@ static bool read_code(struct infp_python_codes *codes, const struct infp_python_
 static struct code *keep(struct infp_python_codes *codes, bool was_read)
 {
         const struct infp_python_code *from = &codes->scratch;
-        const uint32_t size = was_read && from->has_line_table ? from->line_table_size : 0;
+        const uint32_t size = was_read ? from->lines.table_size : 0;
         struct code *code = calloc(1, sizeof(*code) + size);
 
         if (!code)
@@ -92,12 +89,8 @@ static struct code *keep(struct infp_python_codes *codes, bool was_read)
                 return code;
         code->file = infp_python_names_text(codes->names, from->file);
         code->function = code->file ? infp_python_names_text(codes->names, from->function) : NULL;
-        code->bytes = from->bytes;
-        code->bytes_size = from->bytes_size;
-        code->first_line = from->first_line;
-        code->has_line_table = from->has_line_table;
-        code->line_table_size = size;
-        memcpy(code->line_table, from->line_table, size);
+        code->lines = from->lines;
+        code->lines.table = from->lines.table ? memcpy(code->line_table, from->line_table, size) : NULL;
         return code;
 }
 
@@ -122,21 +115,6 @@ static const struct code *code_of(struct infp_python_codes *codes, const struct 
         return code;
 }
 
-static uint32_t line_of(struct infp_python_codes *codes, const struct infp_python_process *process,
-                        const struct infp_frames_one *frame, const struct code *code)
-{
-        struct infp_python_code *whole = &codes->scratch;
-
-        whole->address = frame->code;
-        whole->bytes = code->bytes;
-        whole->bytes_size = code->bytes_size;
-        whole->first_line = code->first_line;
-        whole->has_line_table = code->has_line_table;
-        whole->line_table_size = code->line_table_size;
-        memcpy(whole->line_table, code->line_table, code->line_table_size);
-        return infp_python_code_line(&process->python->layout, whole, frame->instruction);
-}
-
 uint64_t infp_python_codes_frame(struct infp_python_codes *codes, const struct infp_python_process *process,
                                  const struct infp_frames_one *frame)
 {
@@ -157,8 +135,9 @@ uint64_t infp_python_codes_frame(struct infp_python_codes *codes, const struct i
         if (code->function) {
                 const struct infp_python_name name = { .function = code->function,
                                                        .file = code->file,
-                                                       .line = line_of(codes, process, frame, code),
-                                                       .first_line = code->first_line };
+                                                       .line = infp_python_code_line(&process->python->layout,
+                                                                                     &code->lines, frame->instruction),
+                                                       .first_line = code->lines.first_line };
 
                 cached->id = infp_python_names_add(codes->names, &name);
         } else {

@@ -111,22 +111,23 @@ static int read_line_table(const struct infp_python_layout *l, const struct infp
                 return -EFAULT;
         if (size >> 63)
                 return -EBADMSG;
-        ret->has_line_table = size <= INFP_PYTHON_LINE_TABLE;
-        ret->line_table_size = ret->has_line_table ? (uint32_t) size : 0;
-        if (ret->line_table_size &&
-            memory->read(memory->context, address + l->bytes_data, ret->line_table, ret->line_table_size) < 0)
+        ret->lines.table = size <= INFP_PYTHON_LINE_TABLE ? ret->line_table : NULL;
+        ret->lines.table_size = ret->lines.table ? (uint32_t) size : 0;
+        if (ret->lines.table_size &&
+            memory->read(memory->context, address + l->bytes_data, ret->line_table, ret->lines.table_size) < 0)
                 return -EFAULT;
         return 0;
 }
 
-static void read_places(const struct infp_python_layout *l, const uint8_t *bytes, struct infp_python_code *ret)
+static void read_places(const struct infp_python_layout *l, const uint8_t *bytes, uint64_t address,
+                        struct infp_python_lines *ret)
 {
         ret->first_line = u32_at(bytes, l->code_first_line);
         if (l->code_units == INFP_PYTHON_ABSENT) {
                 ret->bytes = word_at(bytes, l->code_bytes) + l->bytes_data;
                 ret->bytes_size = 0;
         } else {
-                ret->bytes = ret->address + l->code_bytes;
+                ret->bytes = address + l->code_bytes;
                 ret->bytes_size = 2 * (word_at(bytes, l->code_units) & UINT32_MAX);
         }
 }
@@ -139,14 +140,13 @@ int infp_python_code_read(const struct infp_python_layout *layout, const struct 
         uint64_t name;
         int r;
 
-        ret->address = address;
         if (!address)
                 return -EBADMSG;
         if (memory->read(memory->context, address, bytes, l->code_size) < 0)
                 return -EFAULT;
         if (type && word_at(bytes, l->object_type) != type)
                 return -EBADMSG;
-        read_places(l, bytes, ret);
+        read_places(l, bytes, address, &ret->lines);
         name = word_at(bytes, l->code_qualname != INFP_PYTHON_ABSENT ? l->code_qualname : l->code_name);
         r = infp_python_text_read(l, memory, word_at(bytes, l->code_file), ret->file);
         if (r == 0)
@@ -159,28 +159,28 @@ int infp_python_code_read(const struct infp_python_layout *layout, const struct 
 /* ---- lines ---- */
 
 /* Up to 3.9: pairs of bytes, how far the next line's code is and how many lines it is further. */
-static int64_t line_by_lnotab(const struct infp_python_code *code, int64_t at)
+static int64_t line_by_lnotab(const struct infp_python_lines *lines, int64_t at)
 {
-        int64_t line = code->first_line, address = 0;
+        int64_t line = lines->first_line, address = 0;
 
-        for (uint32_t i = 0; i + 1 < code->line_table_size; i += 2) {
-                address += code->line_table[i];
+        for (uint32_t i = 0; i + 1 < lines->table_size; i += 2) {
+                address += lines->table[i];
                 if (address > at)
                         break;
-                line += (int8_t) code->line_table[i + 1];
+                line += (int8_t) lines->table[i + 1];
         }
         return line;
 }
 
 /* 3.10: pairs of bytes, how far a stretch of code reaches and how many lines it is further; -128: it has none. */
-static int64_t line_by_pairs(const struct infp_python_code *code, int64_t at)
+static int64_t line_by_pairs(const struct infp_python_lines *lines, int64_t at)
 {
-        int64_t line = code->first_line, end = 0;
+        int64_t line = lines->first_line, end = 0;
 
-        for (uint32_t i = 0; i + 1 < code->line_table_size; i += 2) {
-                const int delta = (int8_t) code->line_table[i + 1];
+        for (uint32_t i = 0; i + 1 < lines->table_size; i += 2) {
+                const int delta = (int8_t) lines->table[i + 1];
 
-                end += code->line_table[i];
+                end += lines->table[i];
                 line += delta == NO_LINE ? 0 : delta;
                 if (at < end)
                         return delta == NO_LINE ? 0 : line;
@@ -189,12 +189,12 @@ static int64_t line_by_pairs(const struct infp_python_code *code, int64_t at)
 }
 
 /* A number of 6 bits a byte, the lowest first; bit 6: there are more. Moves *at after it. */
-static uint64_t take_number(const struct infp_python_code *code, uint32_t *at)
+static uint64_t take_number(const struct infp_python_lines *lines, uint32_t *at)
 {
         uint64_t number = 0;
 
-        for (unsigned shift = 0; *at < code->line_table_size; shift += 6) {
-                const uint8_t byte = code->line_table[(*at)++];
+        for (unsigned shift = 0; *at < lines->table_size; shift += 6) {
+                const uint8_t byte = lines->table[(*at)++];
 
                 if (shift < 60)
                         number |= (uint64_t) (byte & 63) << shift;
@@ -204,56 +204,56 @@ static uint64_t take_number(const struct infp_python_code *code, uint32_t *at)
         return number;
 }
 
-static int64_t take_signed(const struct infp_python_code *code, uint32_t *at)
+static int64_t take_signed(const struct infp_python_lines *lines, uint32_t *at)
 {
-        const uint64_t number = take_number(code, at);
+        const uint64_t number = take_number(lines, at);
 
         return number & 1 ? -(int64_t) (number >> 1) : (int64_t) (number >> 1);
 }
 
 /* From 3.11 on: entries of a first byte, which has bit 7, its kind, and its length in units of 2 bytes. */
-static int64_t line_by_locations(const struct infp_python_code *code, int64_t at)
+static int64_t line_by_locations(const struct infp_python_lines *lines, int64_t at)
 {
-        int64_t line = code->first_line, end = 0;
+        int64_t line = lines->first_line, end = 0;
 
-        for (uint32_t i = 0; i < code->line_table_size;) {
-                const uint8_t first = code->line_table[i++];
+        for (uint32_t i = 0; i < lines->table_size;) {
+                const uint8_t first = lines->table[i++];
                 const unsigned kind = first >> 3 & 15;
 
                 end += 2 * ((first & 7) + 1);
                 if (kind == 13 || kind == 14)
-                        line += take_signed(code, &i);
+                        line += take_signed(lines, &i);
                 else if (kind >= 10 && kind <= 12)
                         line += kind - 10;
                 if (line < 0 || line > UINT32_MAX)
                         return 0;
                 if (at < end)
                         return kind == 15 ? 0 : line;
-                while (i < code->line_table_size && !(code->line_table[i] & 0x80)) /* columns */
+                while (i < lines->table_size && !(lines->table[i] & 0x80)) /* columns */
                         i++;
         }
         return 0;
 }
 
-uint32_t infp_python_code_line(const struct infp_python_layout *layout, const struct infp_python_code *code,
+uint32_t infp_python_code_line(const struct infp_python_layout *layout, const struct infp_python_lines *lines,
                                uint64_t instruction)
 {
         const bool is_address = !layout->instruction_unit;
-        int64_t at = (int64_t) (is_address ? instruction - code->bytes : instruction), line;
+        int64_t at = (int64_t) (is_address ? instruction - lines->bytes : instruction), line;
 
-        if (at < -2 || at >= (is_address ? (int64_t) code->bytes_size : INT32_MAX)) /* not in this code */
+        if (at < -2 || at >= (is_address ? (int64_t) lines->bytes_size : INT32_MAX)) /* not in this code */
                 return 0;
         if (at < 0) /* it has not begun */
-                return code->first_line;
-        if (!code->has_line_table)
+                return lines->first_line;
+        if (!lines->table)
                 return 0;
         if (!is_address)
                 at *= layout->instruction_unit;
         if (layout->line_table_form == INFP_PYTHON_LNOTAB)
-                line = line_by_lnotab(code, at);
+                line = line_by_lnotab(lines, at);
         else if (layout->line_table_form == INFP_PYTHON_PAIRS)
-                line = line_by_pairs(code, at);
+                line = line_by_pairs(lines, at);
         else
-                line = line_by_locations(code, at);
+                line = line_by_locations(lines, at);
         return line > 0 && line <= UINT32_MAX ? (uint32_t) line : 0;
 }
