@@ -230,11 +230,22 @@ def test_waits_for_a_cpu(attach, start, options, mode):
     seconds = collections.Counter()
     for names, count in found.stacks:
         seconds["nap" if "nap" in names else "compute" if "compute" in names else None] += count
-    print(seconds, found.sampler)
     assert seconds["compute"] > 0.7 * sum(seconds.values()), seconds
 
 
-@pytest.mark.serial  # as above
+@needs_root
+def test_a_kernel_that_does_not_tell_who_waits(infprof, start, spin, run_dir):  # noqa: F811
+    process = start([*PYTHONS[ONE][0], spin, "100"])
+    busy(process, 0.05)
+    done = run([*unshare(), "sh", "-ec", "mount --bind /dev/null /proc/$0/task/$0/sched; exec \"$@\"", str(process.pid), infprof, "record", f"--cpu={HZ}",
+                "--no-snapshots", "-o", run_dir, "--pid", str(process.pid), "--duration", "1s"], preexec_fn=refused((BPF,), errno.EPERM))
+    assert done.returncode == 0, done.stderr
+    sampler = [row for row in run_dir.run().table("sampler") if row["mode"] == "python"][-1]
+    assert sampler["method"] == "reading threads that have a CPU or wait for one, without a stop" and sampler["taken"] > 0, sampler
+    assert open(f"/proc/{process.pid}/task/{process.pid}/sched").read(), "the mount is seen outside"
+
+
+@pytest.mark.serial
 def test_without_perf(infprof, attach, start, spin):  # noqa: F811
     """Nothing is permitted but reading memory: the Python profile is there, and is what is shown."""
     process = start([*PYTHONS[ONE][0], spin, "100"])

@@ -219,11 +219,15 @@ static bool has_cpu(struct infp_remote_reads *reads, struct infp_wall_threads *t
         const bool wants = thread->letter == 'R', is_long = thread->unseen_ns > UNSEEN * reads->period_ns;
         struct infp_wall_turns *turns = &reads->turns;
         int64_t open;
+        int r;
 
         if (!wants && (!thread->letter || !is_long))
                 return false;
-        reads->has_turns = infp_wall_thread_turns(&threads->keeper, threads->proc_fd, thread, turns) == 0;
-        if (!reads->has_turns)
+        r = infp_wall_thread_turns(&threads->keeper, threads->proc_fd, thread, turns);
+        reads->has_turns = r == 0;
+        if (r == -ENOENT || r == -EACCES || r == -EBADMSG)
+                atomic_store(&reads->is_untold, true);
+        if (r < 0)
                 return wants;
         open = (int64_t) (turns->n_begun - turns->n_ended) + !wants;
         if (is_long && (!wants || thread->unseen_ns > UNSEEN * UNSEEN * reads->period_ns) && open < thread->open_turns)

@@ -187,6 +187,12 @@ static void end(void *state, uint64_t now_ns)
         infp_wall_reader_drain(remote->reader, true);
 }
 
+static const char *const methods[2][2] = {
+        { "reading threads that have a CPU, without a stop",
+          "reading threads that have a CPU or wait for one, without a stop" },
+        { "stops of threads that have a CPU (ptrace)", "stops of threads that have a CPU or wait for one (ptrace)" },
+};
+
 static void count(void *state, struct infp_mode_counts *ret)
 {
         const struct remote *remote = state;
@@ -195,8 +201,7 @@ static void count(void *state, struct infp_mode_counts *ret)
 
         infp_wall_reader_counts(remote->reader, &counts);
         *ret = (struct infp_mode_counts){
-                .method = reads->is_blocking ? "stops of threads that have a CPU (ptrace)"
-                                             : "reading threads that have a CPU, without a stop",
+                .method = methods[reads->is_blocking][atomic_load(&reads->is_untold)],
                 .rate_hz = counts.rate_hz,
                 .has_wanted = true,
                 .wanted = (uint64_t) ((double) atomic_load(&reads->cpu_ns) * remote->context->options->cpu_hz / 1e9),

@@ -17,6 +17,7 @@ struct infp_remote_reads {
         bool is_blocking;
         uint64_t period_ns;
         uint64_t spared_ns;      /* until then nothing is stopped */
+        _Atomic bool is_untold;  /* the kernel does not tell who waits for a CPU */
         uint64_t came_ns;        /* when the reader's turn on its CPU began, as in infp_wall_turns; 0: not told */
         _Atomic uint64_t cpu_ns; /* that samples stand for */
         _Atomic uint64_t n_rejected, n_torn,
