@@ -56,7 +56,7 @@ def run(work):
         cpu_ns, runnable_ns, n = map(int, file.read().split())
     said.append({"kind": work.__name__, "tid": tid, "wall": wall, "cpu": cpu_ns / 1e9, "runnable": runnable_ns / 1e9})
 
-threads = [threading.Thread(target=run, args=(globals()[name],)) for name in sys.argv[2:]]
+threads = [threading.Thread(target=run, args=(globals()[name],), name=f"a thread named {name}") for name in sys.argv[2:]]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(json.dumps(said))
@@ -171,7 +171,7 @@ def test_two_that_burn(infprof, work, name):
     text = run([infprof, "report", "gil", "-r", done.run.path]).stdout
     for one in said:
         thread = by_tid[one["tid"]]
-        assert re.search(rf"^ +{one['tid']} .* {100 * thread['waits_s'] / thread['sampled_s']:.1f} % ", text, re.M), text
+        assert re.search(rf"^ +{one['tid']} a thread named {one['kind']} .* {100 * thread['waits_s'] / thread['sampled_s']:.1f} % ", text, re.M), text
     assert sum(found[one["tid"]]["holds"] for one in said) > 0.5 * max(one["wall"] for one in said)
 
 

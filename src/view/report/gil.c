@@ -4,7 +4,7 @@
 #include "base/human.h"
 #include "view/report/parts.h"
 
-enum { SHOWN = 12, NAME_WIDTH = 15, PROCESS_WIDTH = 15, MOST_JSON = 1024 };
+enum { SHOWN = 12, NAME_WIDTH = 23, PROCESS_WIDTH = 14, MOST_JSON = 1024 };
 
 static void put_thread(struct infp_out *out, const struct infp_gil_thread *thread)
 {
@@ -51,7 +51,7 @@ void infp_report_gil(struct infp_out *out, const struct infp_report *report)
 
         if (!gil->n && !absence && !gil->has_wall)
                 return;
-        infp_report_title(out, "GIL of Python                 waits     holds   sampled  process");
+        infp_report_title(out, "GIL of Python                         waits     holds   sampled  process");
         if (!gil->n && !absence)
                 infp_report_line(out, "none",
                                  "no sample of --wall has it: no Python was seen, or it may not be "
