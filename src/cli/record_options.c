@@ -147,8 +147,8 @@ static int read_blocking(const struct infp_arguments *arguments, struct infp_sam
         ret->is_blocking = true;
         if (ret->cpu_hz <= 0)
                 return infp_fail(err, -EINVAL, "--blocking needs --cpu");
-        if (infp_argument_given(arguments, "deep-stacks") ||
-            (infp_argument_given(arguments, "stack-size") && !ret->off_cpu && !(ret->wall_hz > 0)))
+        if (!ret->off_cpu && (infp_argument_given(arguments, "deep-stacks") ||
+                              (infp_argument_given(arguments, "stack-size") && !(ret->wall_hz > 0))))
                 return infp_fail(err, -EINVAL,
                                  "--blocking reads the whole stack while its thread is stopped: leave --%s out",
                                  infp_argument_given(arguments, "deep-stacks") ? "deep-stacks" : "stack-size");
@@ -163,11 +163,16 @@ static int read_blocking(const struct infp_arguments *arguments, struct infp_sam
 static int read_deep(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
 {
         const char *text = infp_argument(arguments, "deep-stacks");
+        const bool is_cpu = ret->cpu_hz > 0 && !ret->is_blocking;
 
         for (unsigned way = 0; text && way < INFP_DEEP_WAYS; way++)
                 if (strcmp(text, infp_deep_way_name((enum infp_deep_way) way)) == 0) {
                         ret->deep = (enum infp_deep_way) way;
-                        return ret->cpu_hz > 0 ? 0 : infp_fail(err, -EINVAL, "--deep-stacks needs --cpu");
+                        if (is_cpu || (ret->off_cpu && way != INFP_DEEP_AFTER))
+                                return 0;
+                        return way == INFP_DEEP_AFTER
+                                       ? infp_fail(err, -EINVAL, "--deep-stacks=after needs --cpu, without --blocking")
+                                       : infp_fail(err, -EINVAL, "--deep-stacks needs --cpu or --off-cpu");
                 }
         return text ? infp_fail(err, -EINVAL, "--deep-stacks %s: auto, after or off", text) : 0;
 }

@@ -109,6 +109,7 @@ static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits
 /* What another CPU has stamped this long ago is in its ring; so it is after the second time but for a virtual CPU that was stopped. */
 static const uint64_t settle_ns = INFP_NS_PER_MS, settle_soon_ns = 100 * 1000, row_ns = INFP_NS_PER_S;
 static const uint64_t end_ns = 2 * INFP_NS_PER_S, names_ns = 2 * INFP_NS_PER_S; /* for tables, and names, at the end */
+static const double waits_hz = 100; /* of each CPU, which have deep stacks: there is room for so many */
 static const uint64_t turn_patience_ns = 50 * INFP_NS_PER_MS, end_patience_ns = INFP_NS_PER_S;
 enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
 
@@ -297,7 +298,7 @@ static void begin_python(struct infp_sampler *sampler)
                 .wake_fd = sampler->context.wake_fd,
                 .names = &sampler->names,
                 .perf = sampler->perf,
-                .deep_hz = is_read && own->deep == INFP_DEEP_AUTO ? own->cpu_hz : 0,
+                .deep_hz = is_read && own->deep == INFP_DEEP_AUTO ? own->cpu_hz + (own->off_cpu ? waits_hz : 0) : 0,
                 .problem = python_problem,
                 .context = sampler,
         };

@@ -4,7 +4,8 @@
  * With -n it does that many calls of equal work instead, and prints its CPU time.
  *
  * cpu_deep [-n CALLS] [-f SIZE] [-r RECURSE] [-i INNER] [-u MICROSECONDS of each call] [-t THREADS, each with a stack of -k BYTES] [-a: leaves run on an
- * alternate stack, in the handler of a signal] [-m: unmaps its stack while it goes on on another] [-w: writes all of the frame] SECONDS */
+ * alternate stack, in the handler of a signal] [-m: unmaps its stack while it goes on on another] [-w: writes all of the frame] [-z: leaves sleep for -u instead]
+ * SECONDS */
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@
 static size_t frame_bytes, thread_bytes;
 static unsigned recursion, n_inner, call_us = 1000, n_threads;
 static unsigned long n_calls;
-static int on_alternate, unmaps, writes;
+static int on_alternate, unmaps, writes, sleeps;
 static double seconds;
 static __thread volatile unsigned long sink;
 static __thread int chosen;
@@ -44,6 +45,11 @@ static double since(const struct timespec *then)
         {                                                         \
                 struct timespec then;                             \
                                                                   \
+                if (sleeps) {                                     \
+                        usleep(call_us);                          \
+                        sink++;                                   \
+                        return;                                   \
+                }                                                 \
                 clock_gettime(CLOCK_MONOTONIC, &then);            \
                 for (unsigned k = 0; n_calls && k < call_us; k++) \
                         for (int i = 0; i < 500; i++)             \
@@ -163,7 +169,7 @@ int main(int argc, char **argv)
         pthread_t threads[64];
         pthread_attr_t attributes;
 
-        for (int option; (option = getopt(argc, argv, "n:f:r:i:u:t:k:amw")) != -1;) {
+        for (int option; (option = getopt(argc, argv, "n:f:r:i:u:t:k:amwz")) != -1;) {
                 if (option == 'f')
                         frame_bytes = strtoul(optarg, NULL, 0);
                 else if (option == 'r')
@@ -181,6 +187,7 @@ int main(int argc, char **argv)
                 on_alternate |= option == 'a';
                 unmaps |= option == 'm';
                 writes |= option == 'w';
+                sleeps |= option == 'z';
         }
         seconds = optind < argc ? atof(argv[optind]) : 0;
         pthread_attr_init(&attributes);

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import waits
 from program import run
 from stacks import Profile
 
@@ -103,6 +104,35 @@ def test_programs_of_compilers(sample, compiler):
     check_all_right(sample("auto", "-f", 300000, "-t", 2, "-k", 1 << 20, compiler=compiler))
 
 
+@pytest.mark.parametrize("way", ["auto", "off"])
+@pytest.mark.parametrize("arguments", [("-f", 100000), ("-t", 2, "-k", 1 << 20, "-f", 300000), ("-f", 1000)], ids=["first thread", "threads", "shallow"])
+def test_waits(record, build, way, arguments):
+    """Where the kernel times waits, stacks of --off-cpu are read whole, too; else they are cut, and say how deep they got."""
+    program = build("glibc")
+    done = record("--off-cpu", f"--deep-stacks={way}", "--no-snapshots", command=[program, *arguments, "-z", "-u", 10000, "-n", 100, 1])
+    assert done.returncode == 0, done.stderr
+    [*_, counts] = [row for row in done.run.table("sampler") if row["mode"] == "off-cpu"]
+    rows = [(row, [frame.name or "" for frame in row.frames]) for row in waits.rows(done.run, "off-cpu", {program.name: program})]
+    rows = [(row, names) for row, names in rows if any(name.startswith("leaf_") for name in names)]
+    assert len(rows) > 50, counts
+    found = collections.Counter()
+    for row, names in rows:
+        callers = [name[-1] for name in names if re.fullmatch(r"caller_\d", name)]
+        leaf = next(name[-1] for name in names if re.fullmatch(r"leaf_\d", name))
+        found["cut" if not callers else "right" if callers[-1] == leaf else "wrong"] += 1
+        assert row.is_truncated != bool(callers), (row, names)
+    is_deep = arguments[-1] > 32768
+    assert not found["wrong"] and (way == "auto" or not counts["deep"]), (found, counts)
+    if not is_deep:
+        assert not found["cut"] and not counts["deep"], (found, counts)
+    elif way == "off":
+        assert not found["right"], (found, counts)
+    elif not counts["method"].startswith("BPF"):
+        pytest.skip("the kernel does not time waits here: the rest of their stacks is not read")
+    else:
+        assert found["right"] > 0.5 * len(rows) and counts["deep"] >= found["right"], (found, counts)  # a busy machine reads them late
+
+
 def test_what_is_not_deep_is_not_read(sample):
     """Small stacks of threads; and a deep one with stacks that fit."""
     for arguments in (("-t", 4, "-k", 32768, "-f", 4000), ("-f", 20000, "-w"), ("-r", 200)):
@@ -194,7 +224,8 @@ def test_numpy(record, tmp_path):
 
 @pytest.mark.parametrize("options, says", [
     (["--cpu", "--deep-stacks=all"], "--deep-stacks all: auto, after or off"),
-    (["--wall", "--deep-stacks=off"], "--deep-stacks needs --cpu"),
+    (["--wall", "--deep-stacks=off"], "--deep-stacks needs --cpu or --off-cpu"),
+    (["--off-cpu", "--deep-stacks=after"], "--deep-stacks=after needs --cpu"),
 ])
 def test_wrong_options(record, options, says):
     done = record(*options, command=["true"])

@@ -654,9 +654,11 @@ uint32_t infp_perf_stack_bytes(const struct infp_perf *perf)
         return perf->options.stack_bytes;
 }
 
-uint32_t infp_perf_copied_bytes(const struct infp_perf *perf)
+uint32_t infp_perf_copied_bytes(const struct infp_perf *perf, bool is_switch)
 {
-        return perf->options.stack_bytes < MOST_COPIED ? perf->options.stack_bytes : MOST_COPIED;
+        const uint32_t bytes = is_switch ? perf->options.switch_stack_bytes : perf->options.stack_bytes;
+
+        return bytes < MOST_COPIED ? bytes : MOST_COPIED;
 }
 
 unsigned infp_perf_rings(const struct infp_perf *perf)

@@ -48,7 +48,7 @@ uint32_t infp_perf_ring_bytes(const struct infp_perf *perf);
 uint32_t infp_perf_stack_bytes(const struct infp_perf *perf); /* less than asked for where rings are small */
 
 /* What is copied of each stack at least, if there is so much: a record has at most 64 KiB with all that stands before the stack. */
-uint32_t infp_perf_copied_bytes(const struct infp_perf *perf);
+uint32_t infp_perf_copied_bytes(const struct infp_perf *perf, bool is_switch);
 
 /* Events run this BPF program from now on at each sample: those that are open, those that are opened later, and what inherits from them
  * later. The descriptor is borrowed until infp_perf_free. */

@@ -384,9 +384,9 @@ void infp_bpf_drain(struct infp_bpf *bpf, infp_bpf_take_fn *take, void *context)
         lib.ring_buffer__consume(bpf->ring);
 }
 
-int infp_bpf_begin_deep(struct infp_bpf *bpf, uint32_t copied)
+int infp_bpf_begin_deep(struct infp_bpf *bpf, uint32_t copied, uint32_t copied_of_waits)
 {
-        const struct infp_deep_state state = { .copied = copied };
+        const struct infp_deep_state state = { .copied = { copied, copied_of_waits } };
         const uint32_t zero = 0;
         const int r = lib.bpf_map_update_elem(bpf->deep_state, &zero, &state, 0);
 

@@ -33,7 +33,7 @@ typedef void infp_bpf_take_fn(void *context, const struct infp_frames_record *re
 void infp_bpf_drain(struct infp_bpf *bpf, infp_bpf_take_fn *take, void *context);
 
 /* Has the rest of stacks read from now on, of which perf copies so much at least. Returns the descriptor of their ring. */
-int infp_bpf_begin_deep(struct infp_bpf *bpf, uint32_t copied);
+int infp_bpf_begin_deep(struct infp_bpf *bpf, uint32_t copied, uint32_t copied_of_waits);
 
 /* What is wanted of a thread's stack from now on. */
 struct infp_deep_wanted;

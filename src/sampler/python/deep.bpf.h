@@ -142,20 +142,21 @@ static INLINE __u64 base_of_other(struct task_struct *task, __u64 start, __u64 s
         return read_pointer(fs_base) == fs_base ? fs_base : 0;
 }
 
-/* sp: the program's stack pointer, 0 while the kernel works for it; address: as in a piece. */
-ALONE int infp_deep_take(int pid, __u64 sp, __u64 address)
+/* sp: the program's stack pointer, 0 while the kernel works for it; address: as in a piece; is_wait: of a wait that is over. */
+ALONE int infp_deep_take(int pid, __u64 sp, __u64 address, int is_wait)
 {
         const __u64 part = (__u64) INFP_DEEP_PIECES / 2 * sizeof(((struct infp_deep_piece *) 0)->bytes);
         struct task_struct *task = get_current_task();
         const struct infp_deep_state *state;
         struct deep_walk walk = { .pid = pid, .address = address };
-        __u64 base, start = 0, above;
+        __u64 base, start = 0, above, copied;
         struct mm_struct *mm = 0;
         __u32 zero = 0;
         _Bool is_wanted;
 
         state = map_lookup(&deep_state, &zero);
-        if (!state || !state->copied)
+        copied = !state ? 0 : is_wait ? state->copied[1] : state->copied[0];
+        if (!copied)
                 return 0;
         READ(mm, task->mm);
         if (!sp)
@@ -170,7 +171,7 @@ ALONE int infp_deep_take(int pid, __u64 sp, __u64 address)
                 above = base - 2 * part;
         } else {
                 base = base_of(task, start, sp);
-                above = sp + state->copied;
+                above = sp + copied;
                 walk.at = sp;
                 walk.end = base < above ? base : above;
                 loop(INFP_DEEP_PAGES * INFP_DEEP_PIECES, deep_probe, &walk, 0);

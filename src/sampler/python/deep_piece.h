@@ -29,5 +29,5 @@ struct infp_deep_wanted {
 
 /* The one entry of map "deep_state". */
 struct infp_deep_state {
-        uint64_t copied; /* what perf copies of a stack at least; 0: nothing is read */
+        uint64_t copied[2]; /* what perf copies of a stack at least: with the clock, after a wait; 0: nothing is read */
 };

@@ -581,7 +581,7 @@ int infp_frames(struct bpf_perf_event_data *context)
         if (own && process)
                 infp_take(process, own, pid, context->regs.rip);
         if (context->sample_period != 1) /* switches are too many */
-                infp_deep_take(pid, context->regs.cs & 3 ? context->regs.rsp : 0, context->regs.rip);
+                infp_deep_take(pid, context->regs.cs & 3 ? context->regs.rsp : 0, context->regs.rip, 0);
         return 1; /* perf's own sample goes on */
 }
 

@@ -503,8 +503,11 @@ static uint32_t deep_bytes(const struct infp_pythons_options *options)
 /* Without it, all but the rest of stacks is there. */
 static void open_deep(struct infp_pythons *pythons)
 {
-        const uint32_t copied = infp_perf_copied_bytes(pythons->options.perf);
-        const int map = pythons->options.deep_hz > 0 ? infp_bpf_begin_deep(pythons->bpf, copied) : -ENOENT;
+        const struct infp_perf *perf = pythons->options.perf;
+        const int map = pythons->options.deep_hz > 0
+                                ? infp_bpf_begin_deep(pythons->bpf, infp_perf_copied_bytes(perf, false),
+                                                      infp_perf_copied_bytes(perf, true))
+                                : -ENOENT;
         const int r = map < 0 ? map : infp_deep_open(map, pythons->load.deep_bytes, &pythons->deep);
 
         if (r < 0)

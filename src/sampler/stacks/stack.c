@@ -229,7 +229,8 @@ static void resolve(struct infp_stacks *stacks, struct infp_unwound *unwound, co
                 infp_stack_merge(stacks, unwound, sample->python, &stacks->counts.modes[moment->mode]);
         n = unwound->n_kernel + unwound->result.n_frames;
         moment->is_truncated = unwound->result.end != INFP_UNWIND_COMPLETE;
-        if (unwound->result.end == INFP_UNWIND_TRUNCATED && stacks->lacked && moment->mode == INFP_STACK_CPU)
+        if (unwound->result.end == INFP_UNWIND_TRUNCATED && stacks->lacked &&
+            (moment->mode == INFP_STACK_CPU || moment->mode == INFP_STACK_OFF_CPU))
                 stacks->lacked(stacks->lacked_context, sample->tid, unwound->result.address);
         if (unwound->result.end == INFP_UNWIND_TRUNCATED)
                 moment->cut_bytes = unwound->result.address - sample->registers[INFP_RSP];

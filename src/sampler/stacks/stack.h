@@ -116,7 +116,7 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
 
 /* Takes what the helpers have finished, and lets go on what waited for it. Call it after each reading of the buffers. */
 void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns);
-/* options.is_completing from now on; and lacked is called when a stack of mode cpu lacks the 8 bytes at address. */
+/* options.is_completing from now on; and lacked is called when a stack of mode cpu or off-cpu lacks the 8 bytes at address. */
 typedef void infp_stacks_lacked_fn(void *context, int32_t tid, uint64_t address);
 void infp_stacks_complete(struct infp_stacks *stacks, bool is_completing, infp_stacks_lacked_fn *lacked, void *context);
 /* When to look for a sample whose stack will lack its rest, which has to be read at once; UINT64_MAX: none is expected. */

@@ -119,6 +119,7 @@ static INLINE int switched_in(void *context)
         struct infp_switch message = { .unused = 0 };
         __u32 second = 1;
         struct work *own;
+        _Bool is_small;
         long r;
         int pid;
 
@@ -139,10 +140,13 @@ static INLINE int switched_in(void *context)
         own = map_lookup(&work, &second); /* a sample of the clock may come between */
         if (own && process)
                 infp_take(process, own, pid, message.place);
-        if (is_shallow())
+        is_small = is_shallow();
+        if (is_small)
                 r = perf_output(context, &shallow_events, BPF_F_CURRENT_CPU, &message, sizeof(message));
         else
                 r = perf_output(context, &switch_events, BPF_F_CURRENT_CPU, &message, sizeof(message));
+        if (!r && !is_small)
+                infp_deep_take(pid, 0, message.place, 1);
         if (r)
                 add(&thread->no_room, message.is_preempted, message.in_ns - message.out_ns);
         return 0;
