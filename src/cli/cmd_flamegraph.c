@@ -121,13 +121,15 @@ static int take_top(const struct infp_arguments *arguments, struct infp_flame_re
         return INFP_EXIT_OK;
 }
 
-/* Of one mode alone is it known which task was at work, or waited. */
+/* Samples of one mode alone are of tasks. */
 static int take_tasks(struct infp_flame_request *ret)
 {
-        if (ret->flame.mode && strcmp(ret->flame.mode, "async") != 0)
+        const char *mode = infp_stack_modes[INFP_STACK_ASYNC].name;
+
+        if (ret->flame.mode && strcmp(ret->flame.mode, mode) != 0)
                 return usage("--by task is for --mode async (of `infprof record --async`), not for %s",
                              ret->flame.mode);
-        ret->flame.mode = "async";
+        ret->flame.mode = mode;
         return INFP_EXIT_OK;
 }
 

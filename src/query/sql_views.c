@@ -16,7 +16,7 @@ static const struct infp_column samples_columns[] = {
         INFP_COLUMN(tName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name then."),
         INFP_COLUMN(tPythonName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name that Python has for it, as in threads."),
         INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU that it ran on."),
-        INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, heap, or what an imported profile has."),
+        INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As in stack_samples."),
         INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What the thread waited for, or did; null = it was running."),
         INFP_COLUMN(samples, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Samples in the row."),
         INFP_COLUMN(weight, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "What the row stands for, as in stack_samples."),

@@ -327,7 +327,8 @@ def test_names_of_threads(infprof, run_dir, tmp_path, name):
 @pytest.mark.parametrize("words", [["--python=inside", "--cpu"], ["--python=outside", "--cpu"]])
 def test_names_of_threads_that_run(infprof, record, words):
     program = ("import threading, time\nend = time.time() + 2\ndef burn():\n  while time.time() < end: pass\n"
-               "thread = threading.Thread(target=burn, name='tokenizer')\nthread.start()\nburn()\nthread.join()")
+               "thread = threading.Thread(target=burn, name='tokenizer')\nthread.start()\nburn()\nthread.join()\n"
+               "time.sleep(2)")  # Python forgets the name meanwhile
     done = record(*words, "--no-snapshots", command=[*PYTHONS[ONE][0], "-c", program])
     if words[0] == "--python=outside" and not [row for row in done.run.table("stack_samples") if row["mode"] == "cpu"]:
         pytest.skip("perf events are not permitted")

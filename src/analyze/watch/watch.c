@@ -24,10 +24,11 @@ static int take_sampler(struct infp_watch *watch, const struct watch_batch *b, u
         size_t size;
         const char *mode = watch_str(b, W_SAMPLER_MODE, row, &size);
         const enum infp_stack_mode known = infp_stack_mode_by_name(mode, size);
-        struct infp_watch_sampling *s = &watch->sampling[known];
+        struct infp_watch_sampling *s;
 
         if (known >= INFP_WATCH_MODES)
                 return 0;
+        s = &watch->sampling[known];
         s->has_mode = true;
         s->rate_hz =
                 b->at[W_SAMPLER_RATE] >= 0 ? infp_batch_number(&b->batch, (unsigned) b->at[W_SAMPLER_RATE], row) : NAN;

@@ -33,7 +33,7 @@ struct process {
         struct infp_python_task_layout layout;
         bool has_layout, has_own_numbers;    /* has_own_numbers: it is in another pid namespace */
         uint64_t threads;                    /* hash of its thread states */
-        uint64_t next_ns, pause_ns, full_ns; /* full: when names were read last */
+        uint64_t next_ns, pause_ns, full_ns; /* full: when all names were read last; 0: they are to be read again */
         struct infp_map named;               /* tid -> hash of the name that was told */
         struct process *next;
 };
@@ -104,13 +104,13 @@ struct reading {
         struct infp_map by_pthread; /* index in names->threads */
         struct infp_map tids;       /* as the process has them -> as we do; where they differ */
         struct infp_map named;      /* as process->named */
-        bool is_broken;             /* not all could be kept */
+        bool is_broken;             /* not all could be read, or kept */
 };
 
 /* Cut at the edge of a character. */
-static void copy_name(char ret[INFP_THREAD_PYTHON_NAME], const char *text)
+static void copy_name(char ret[INFP_THREAD_NAME], const char *text)
 {
-        size_t n = strnlen(text, INFP_THREAD_PYTHON_NAME - 1);
+        size_t n = strnlen(text, INFP_THREAD_NAME - 1);
 
         while (text[n] && n && ((unsigned char) text[n] & 0xc0) == 0x80)
                 n--;
@@ -215,7 +215,8 @@ static void end_names(struct reading *reading)
         reading->named = (struct infp_map){ .n = 0 };
 }
 
-static void read_names(struct infp_thread_names *names, struct process *process, uint32_t n)
+/* False: not all could be read, or kept. */
+static bool read_names(struct infp_thread_names *names, struct process *process, uint32_t n)
 {
         struct reading reading = { .names = names, .process = process };
         uint64_t last = 0;
@@ -237,6 +238,7 @@ static void read_names(struct infp_thread_names *names, struct process *process,
         infp_map_done(&reading.by_pthread);
         infp_map_done(&reading.tids);
         infp_map_done(&reading.named);
+        return !reading.is_broken;
 }
 
 static bool is_readable(struct infp_thread_names *names, struct process *process)
@@ -266,10 +268,10 @@ static void look(struct infp_thread_names *names, struct process *process, uint6
                         hash = infp_hash64(parts, sizeof(parts), hash);
                 }
                 is_new = hash != process->threads;
-                if (n && (is_new || now_ns >= process->full_ns + again_ns)) {
-                        read_names(names, process, n);
-                        process->full_ns = now_ns;
-                }
+                is_whole |= n == MOST_THREADS; /* those that are left out have no names */
+                /* By a list that changed while it was read threads would lose their names: the next look tries again. */
+                if (n && (is_new || now_ns >= process->full_ns + again_ns))
+                        process->full_ns = is_whole && read_names(names, process, n) ? now_ns : 0;
                 process->threads = hash;
         }
         process->pause_ns = is_new || !process->pause_ns ? first_pause_ns : 2 * process->pause_ns;
@@ -381,13 +383,15 @@ int infp_thread_names_new(int root_fd, struct infp_thread_names **ret)
         if (!names)
                 return -ENOMEM;
         names->root_fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+        r = names->root_fd < 0 ? -errno : 0;
         names->last_news = &names->news;
         names->last_answer = &names->answers;
         names->items = malloc(INFP_PYTHON_NAMED_THREADS * sizeof(*names->items)); /* untouched memory costs nothing */
         names->threads = malloc(MOST_THREADS * sizeof(*names->threads));
         pthread_mutex_init(&names->lock, NULL);
         infp_cond_init(&names->changed);
-        r = names->items && names->threads ? infp_thread_start(NULL, "infprof-names", 0, run, names) : -ENOMEM;
+        if (r == 0)
+                r = names->items && names->threads ? infp_thread_start(NULL, "infprof-names", 0, run, names) : -ENOMEM;
         if (r < 0) {
                 destroy(names);
                 return r;

@@ -14,7 +14,7 @@ enum {
         FORGET = 256, /* looks, of which half are kept */
         PRIOR = 4, /* before anything is known, a look counts like one of a thread that runs, but only this part of it */
         UNSEEN =
-                8, /* samples' worth of CPU time without a look: its turns may be counted wrong; so many times as long: they are */
+                8, /* samples' worth of CPU time without a look: its turns may be counted wrong; UNSEEN times as much: they are */
         SPARE = 10, /* after a stop that was too long, none for so many times as long */
 };
 

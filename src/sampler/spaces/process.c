@@ -446,11 +446,13 @@ struct infp_space_thread *infp_processes_name_python(struct infp_processes *all,
 {
         const uint64_t *at = infp_map_get(&all->by_tid, (uint32_t) tid);
         struct infp_space_thread *thread = at ? (struct infp_space_thread *) (uintptr_t) *at : NULL;
+        const bool is_known = thread && thread->pid == pid;
 
-        if ((!thread || thread->pid != pid) && (!*name || is_gone(tid)))
+        /* Python forgets a thread that ends, which keeps its name here: it has samples under it. */
+        if (*name ? !is_known && is_gone(tid) : !is_known || thread->ended_ns || is_gone(tid))
                 return NULL;
         thread = infp_processes_thread(all, pid, tid, t_ns);
-        if (!thread || thread == &all->spare)
+        if (!thread || thread == &all->spare || !strcmp(thread->python_name, name))
                 return NULL;
         snprintf(thread->python_name, sizeof(thread->python_name), "%s", name);
         thread->has_news = true;

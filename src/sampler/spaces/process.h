@@ -29,7 +29,8 @@ struct infp_space_process {
         char *jitdump; /* path; NULL: none was seen */
 };
 
-enum { INFP_THREAD_NAME = 64 }; /* the kernel's have 15 characters; those of its own threads, in /proc, are longer */
+/* The kernel's have 15 characters; those of its own threads, in /proc, are longer, and so may be Python's. What is longer is cut. */
+enum { INFP_THREAD_NAME = 64 };
 
 struct infp_space_thread {
         int32_t pid, tid;
@@ -68,7 +69,8 @@ void infp_processes_exit(struct infp_processes *all, uint64_t t_ns, int32_t pid,
 /* The thread with its name, its id and its process, which has its space and id: known, or read now. NULL: no memory. Where there are
  * too many threads it has no id, and holds until the next call. */
 struct infp_space_thread *infp_processes_thread(struct infp_processes *all, int32_t pid, int32_t tid, uint64_t t_ns);
-/* What Python calls the thread; "": it no longer has a name. NULL: it is not there any more, or there are too many. */
+/* What Python calls the thread; "": it no longer has a name, which is not believed of one that has ended. NULL: nothing is new, since
+ * the thread is not there any more, or since there are too many. */
 struct infp_space_thread *infp_processes_name_python(struct infp_processes *all, int32_t pid, int32_t tid,
                                                      const char *name, uint64_t t_ns);
 /* Reads a process that existed before the records did. */
