@@ -243,12 +243,16 @@ static void pieces_are_whole_everywhere(void **state)
 
         (void) state;
         open_ring();
+        assert_false(infp_deep_is_filling(ring.deep));
         for (uint64_t i = 1; i < 40; i++) {
                 write_piece(TID, t0 + i * period_ns, 0x40, i << 16, 15, 0);
+                assert_int_equal(infp_deep_is_filling(ring.deep),
+                                 i > 1); /* beside the two before: they are given back with the next sample */
                 write_piece(TID, t0 + i * period_ns, 0x40, (i << 16) + 0x8000, 15, 0);
                 assert_int_equal(take(TID, t0 + i * period_ns, 0x40, found), 2);
                 assert_true(found[0].begin == i << 16 && found[0].size == 0x4000);
                 assert_true(found[1].begin == (i << 16) + 0x8000 && found[1].size == 0x4000);
+                assert_true(infp_deep_is_filling(ring.deep));
         }
         close_ring();
 }

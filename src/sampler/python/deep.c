@@ -58,6 +58,11 @@ struct infp_deep *infp_deep_free(struct infp_deep *deep)
         return NULL;
 }
 
+bool infp_deep_is_filling(const struct infp_deep *deep)
+{
+        return __atomic_load_n(deep->producer, __ATOMIC_ACQUIRE) - *deep->consumer > deep->size / 4;
+}
+
 /* The piece after the head at a position; it does not change until it is given back. */
 static const struct infp_deep_piece *piece_at(struct infp_deep *deep, uint64_t position)
 {

@@ -11,6 +11,9 @@ struct infp_deep;
 int infp_deep_open(int map, uint32_t bytes, struct infp_deep **ret);
 struct infp_deep *infp_deep_free(struct infp_deep *deep); /* NULL is fine; returns NULL */
 
+/* So much is in the ring that it has to be read before perf's rings are half full: a quarter. */
+bool infp_deep_is_filling(const struct infp_deep *deep);
+
 /* What is wanted of the stack of a thread, by what was missing in its last samples. */
 struct infp_deep_wants {
         struct infp_deep_want {

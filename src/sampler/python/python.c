@@ -84,7 +84,7 @@ struct infp_pythons {
         struct infp_python_join join;
         struct infp_deep *deep; /* NULL: the rest of stacks is not read */
         struct infp_deep_wants wants;
-        uint64_t deep_ns; /* when the last of it came */
+        uint64_t deep_ns; /* when its ring was last about to fill */
         struct infp_unwind_dump rest[INFP_DEEP_DUMPS];
         struct infp_perf_handler next;
         struct infp_map by_pid;
@@ -450,7 +450,7 @@ const struct infp_perf_sample *infp_pythons_sample(struct infp_pythons *pythons,
         ret->python = moment;
         ret->rest = pythons->rest;
         ret->n_rest = n_rest;
-        if (n_rest)
+        if (n_rest && infp_deep_is_filling(pythons->deep)) /* a few deep stacks can wait, as all samples do */
                 pythons->deep_ns = sample->t_ns;
         return ret;
 }
