@@ -40,6 +40,15 @@ unsigned infp_utf8_length(const char *text, size_t size)
         return 0;
 }
 
+size_t infp_utf8_cut(const char *s, size_t size, size_t max)
+{
+        if (size <= max)
+                return size;
+        while (max && ((unsigned char) s[max] & 0xc0) == 0x80)
+                max--;
+        return max;
+}
+
 bool infp_utf8_is_control(const char *text, unsigned length)
 {
         const unsigned char *s = (const unsigned char *) text;

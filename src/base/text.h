@@ -21,3 +21,6 @@ bool infp_utf8_is_control(const char *s, unsigned length);
 
 /* Length of the valid UTF-8 character at `s` (1 to 4), 0 if there is none. */
 unsigned infp_utf8_length(const char *s, size_t size);
+
+/* How much of a text to keep so that it has at most `max` bytes and does not end within a character. */
+size_t infp_utf8_cut(const char *s, size_t size, size_t max);

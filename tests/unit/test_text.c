@@ -89,6 +89,16 @@ static void controls(void **state)
                         fail_msg("case %zu", i);
 }
 
+static void cut(void **state)
+{
+        (void) state;
+        assert_int_equal(infp_utf8_cut("abc", 3, 3), 3);
+        assert_int_equal(infp_utf8_cut("abc", 3, 2), 2);
+        assert_int_equal(infp_utf8_cut("a\xc3\xa9", 3, 2), 1);
+        assert_int_equal(infp_utf8_cut("a\xc3\xa9.", 4, 3), 3);
+        assert_int_equal(infp_utf8_cut("\xf0\x9f\x90\x8d", 4, 3), 0);
+}
+
 struct escape {
         const char *bytes;
         size_t size;
@@ -171,9 +181,13 @@ static void malformed(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(lengths),         cmocka_unit_test(controls),
-                cmocka_unit_test(escape_and_back), cmocka_unit_test(every_byte_comes_back),
-                cmocka_unit_test(small_buffers),   cmocka_unit_test(malformed),
+                cmocka_unit_test(lengths),
+                cmocka_unit_test(controls),
+                cmocka_unit_test(cut),
+                cmocka_unit_test(escape_and_back),
+                cmocka_unit_test(every_byte_comes_back),
+                cmocka_unit_test(small_buffers),
+                cmocka_unit_test(malformed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "collectors/engine/about_parts.h"
 #include "collectors/engine/tables.h"
 #include "model/mask.h"
@@ -31,21 +32,10 @@ void infp_engine_about_restart(struct infp_engine_about *about)
         about->models_rank = about->n_models ? INFP_ABOUT_FROM_NAME : INFP_ABOUT_NOTHING;
 }
 
-/* The start of a text that fits, cut between characters. */
-static size_t fitting(const char *s, size_t size, size_t cap)
-{
-        if (size < cap)
-                return size;
-        size = cap - 1;
-        while (size > 0 && (s[size] & 0xc0) == 0x80)
-                size--;
-        return size;
-}
-
 static void set_text(struct infp_engine_about *about, struct infp_about_text *text, const char *s, size_t size,
                      enum infp_about_rank rank)
 {
-        size_t n = fitting(s, size, sizeof(text->at));
+        size_t n = infp_utf8_cut(s, size, sizeof(text->at) - 1);
 
         if (!size || rank < text->rank)
                 return;
@@ -100,7 +90,7 @@ void infp_about_add_model(struct infp_engine_about *about, const char *s, size_t
 {
         struct infp_about_text *model;
 
-        size = fitting(s, size, INFP_ABOUT_TEXT);
+        size = infp_utf8_cut(s, size, INFP_ABOUT_TEXT - 1);
         if (!size || rank < about->models_rank)
                 return;
         if (rank > about->models_rank)

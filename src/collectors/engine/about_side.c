@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "collectors/engine/about_parts.h"
 #include "model/mask.h"
 
@@ -106,13 +107,8 @@ static bool is_secret(const struct infp_engine_about *about, const char *name, c
 static json_t *copy_text(const struct infp_engine_about *about, const char *name, const json_t *value)
 {
         const char *text = json_string_value(value);
-        size_t size = json_string_length(value);
+        const size_t size = infp_utf8_cut(text, json_string_length(value), CONFIG_TEXT);
 
-        if (size > CONFIG_TEXT) {
-                size = CONFIG_TEXT;
-                while (size > 0 && (text[size] & 0xc0) == 0x80)
-                        size--;
-        }
         return is_secret(about, name, text, size) ? json_string("***") : json_stringn(text, size);
 }
 

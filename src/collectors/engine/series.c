@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json/json.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "collectors/engine/parts.h"
 #include "collectors/engine/tables.h"
@@ -219,19 +220,10 @@ struct engine_slot *infp_engine_slot(struct engine *engine, const struct infp_pr
         return slot;
 }
 
-static size_t cut_at_character(const char *text, size_t size, size_t max)
-{
-        if (size <= max)
-                return size;
-        while (max && ((unsigned char) text[max] & 0xc0) == 0x80)
-                max--;
-        return max;
-}
-
 static void set_text(struct infp_row *row, unsigned cell, struct infp_prom_text text)
 {
         if (text.size)
-                infp_row_bytes(row, cell, text.at, cut_at_character(text.at, text.size, HELP_MAX));
+                infp_row_bytes(row, cell, text.at, infp_utf8_cut(text.at, text.size, HELP_MAX));
 }
 
 static void set_labels(struct infp_row *row, const struct infp_prom_sample *sample)
@@ -247,7 +239,7 @@ static void set_labels(struct infp_row *row, const struct infp_prom_sample *samp
         /* bound: the labels that are shown; the id covers all */
         for (i = 0; i < n && text.size < LABELS_MAX; i++) {
                 struct infp_prom_text value = labels[i]->value;
-                size_t size = cut_at_character(value.at, value.size, VALUE_MAX);
+                size_t size = infp_utf8_cut(value.at, value.size, VALUE_MAX);
 
                 infp_str_clear(&name);
                 infp_str_put(&name, labels[i]->name.at, labels[i]->name.size);

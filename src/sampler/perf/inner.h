@@ -15,8 +15,8 @@ struct perf_cpu {
         int number;
         /* Samples of switches have a ring of their own: when they are too many, what else is told must not be lost with them. */
         int fd[PERF_KINDS];
-        int output_fd
-                [2]; /* by which a program in the kernel writes samples of waits, [1] with small copies of stacks; -1: there is none */
+        /* By which a program in the kernel writes samples of waits, [1] with small copies of stacks; -1: there is none. */
+        int output_fd[2];
         void *map[PERF_KINDS];
         size_t map_size;
 };

@@ -16,8 +16,8 @@ struct infp_deep {
         const uint64_t *producer; /* position that is written */
         const uint8_t *data;
         size_t page, size;
-        uint64_t
-                joined_at; /* the position of the piece in `joined`, whose begin is at the end of the ring; or NOWHERE */
+        /* The position of the piece in `joined`, which begins at the ring's end and goes on at its begin; or NOWHERE. */
+        uint64_t joined_at;
         struct infp_deep_piece joined;
 };
 #define NOWHERE UINT64_MAX

@@ -14,6 +14,7 @@
 #include "base/names.h"
 #include "base/number.h"
 #include "base/procfile.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "unwind/python/thread_names.h"
@@ -107,13 +108,10 @@ struct reading {
         bool is_broken;             /* not all could be read, or kept */
 };
 
-/* Cut at the edge of a character. */
 static void copy_name(char ret[INFP_THREAD_NAME], const char *text)
 {
-        size_t n = strnlen(text, INFP_THREAD_NAME - 1);
+        const size_t n = infp_utf8_cut(text, strlen(text), INFP_THREAD_NAME - 1);
 
-        while (text[n] && n && ((unsigned char) text[n] & 0xc0) == 0x80)
-                n--;
         memcpy(ret, text, n);
         ret[n] = 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "model/mask.h"
 #include "sampler/python/tensor.h"
 #include "unwind/python/code.h"
@@ -201,9 +202,7 @@ static bool put_str(const struct infp_python_values *v, uint64_t object, struct 
         if (infp_python_text_read(v->layout, &v->memory, object, text) < 0)
                 return false;
         size = mask(v, text, strlen(text));
-        shown = size < MOST_TEXT ? size : MOST_TEXT;
-        while (shown < size && shown > 0 && ((unsigned char) text[shown] & 0xc0) == 0x80) /* not within a character */
-                shown--;
+        shown = infp_utf8_cut(text, size, MOST_TEXT);
         put_quoted(text, shown, false, shown < size, out);
         return true;
 }

@@ -37,8 +37,8 @@ char infp_wall_parse_letter(const char *text, size_t size);
 struct infp_wall_turns {
         uint64_t n_begun; /* /proc/TID/schedstat */
         uint64_t n_ended; /* /proc/TID/sched */
-        uint64_t
-                counted_ns; /* when its CPU time was counted last, by its CPU's clock: as its last turn ended, or in a turn */
+        /* When its CPU time was counted last, by its CPU's clock: as its last turn ended, or in a turn. */
+        uint64_t counted_ns;
 };
 
 /* n_ended and counted_ns in the text of /proc/TID/sched: 0 or -EBADMSG. */

@@ -26,8 +26,8 @@ struct infp_wall_reader_options {
         /* What is done with a thread of a round, instead of what --wall does. False: it has ended. NULL: infp_wall_thread_read. */
         bool (*read)(void *context, struct infp_wall_reader *reader, struct infp_wall_threads *threads,
                      struct infp_wall_thread *thread, struct infp_wall_python *python);
-        void (*round)(
-                void *read_context); /* before the first of a round, at once when the reader has woken; NULL: nothing */
+        /* Before the first thread of a round, at once when the reader has woken; NULL: nothing. */
+        void (*round)(void *read_context);
         void *read_context;
         infp_wall_take_fn *take; /* what was told, in order, when infp_wall_reader_drain is called */
         void *take_context;

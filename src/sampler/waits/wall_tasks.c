@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "model/stack_tables.h"
 #include "sampler/python/pages.h"
@@ -204,13 +205,10 @@ static uint64_t hash_of(const struct infp_python_task *task, const struct infp_p
         return hash;
 }
 
-/* Cut at the edge of a character. */
 static void copy_text(char ret[INFP_WALL_TASK_TEXT], const char *text)
 {
-        size_t n = strnlen(text, INFP_WALL_TASK_TEXT - 1);
+        const size_t n = infp_utf8_cut(text, strlen(text), INFP_WALL_TASK_TEXT - 1);
 
-        while (text[n] && n && ((unsigned char) text[n] & 0xc0) == 0x80)
-                n--;
         memcpy(ret, text, n);
         ret[n] = 0;
 }

@@ -44,8 +44,8 @@ void infp_html_labels(struct infp_str *out, const struct infp_report *report);
 int infp_html_functions(struct infp_str *out, const struct infp_report *report, const struct infp_html_code *code);
 void infp_html_gil(struct infp_str *out, const struct infp_report *report);   /* where threads used Python's GIL */
 void infp_html_tasks(struct infp_str *out, const struct infp_report *report); /* of asyncio */
-void infp_html_lag(struct infp_str *out,
-                   const struct infp_report *report); /* callbacks that held event loops of asyncio */
+/* Callbacks that held event loops of asyncio. */
+void infp_html_lag(struct infp_str *out, const struct infp_report *report);
 void infp_html_program_spans(struct infp_str *out, const struct infp_report *report);
 
 /* The data, at most about `room` bytes: then buckets are joined and metrics that are in no panel left out, and it says so. Coarsens
