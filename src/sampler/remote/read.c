@@ -13,8 +13,8 @@ enum {
         OWN_TEXT = 4096,
         FORGET = 256, /* looks, of which half are kept */
         PRIOR = 4, /* before anything is known, a look counts like one of a thread that runs, but only this part of it */
-        UNSEEN =
-                8, /* samples' worth of CPU time without a look: its turns may be counted wrong; UNSEEN times as much: they are */
+        /* Samples' worth of CPU time without a look: the thread's turns may be counted wrong; UNSEEN times as much: they are. */
+        UNSEEN = 8,
         SPARE = 10, /* after a stop that was too long, none for so many times as long */
 };
 
