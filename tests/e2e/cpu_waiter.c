@@ -1,5 +1,6 @@
 /* Threads that wait in known ways, and say at their end how long: "NAME TID LIFE_NS CPU_NS WAITED_NS ERRORS END_NS",
- * END_NS of which are from its last look at its clocks until the first thread saw that it had ended.
+ * END_NS of which are from its last look at its clocks until the first thread saw that the kernel has no such thread any more: one that
+ * can be joined may still lose its CPU on its way out.
  * cpu_waiter SECONDS [KIND...]: nap lock read busy; a kind may come again. "forever" in place of SECONDS: until killed, in silence. */
 #include <errno.h>
 #include <pthread.h>
@@ -129,8 +130,9 @@ static void wait_for_all(struct thread *threads, int n)
 {
         for (int n_gone = 0; n_gone < n; nap(500))
                 for (int i = 0; i < n; i++)
-                        if (!threads[i].gone_ns && !pthread_tryjoin_np(threads[i].id, NULL)) {
+                        if (!threads[i].gone_ns && syscall(SYS_tgkill, getpid(), threads[i].tid, 0) != 0) {
                                 threads[i].gone_ns = now(CLOCK_MONOTONIC);
+                                pthread_join(threads[i].id, NULL);
                                 n_gone++;
                         }
 }

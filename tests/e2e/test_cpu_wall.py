@@ -252,8 +252,8 @@ def test_thousands_of_threads(infprof, run_dir, tmp_path):
     assert len(found) <= n * (duration + 2)  # a thread that does not run has a row a second
     assert len({row["tid"] for row in found}) == n
     total = sum(row["weight"] for row in found)
-    kept = 1 - sampler["lost"] / sampler["wanted"]
-    assert 0.5 * n * duration * kept < total < 1.1 * n * duration, (total, kept)
+    kept = (sampler["taken"] - n) / sampler["wanted"]  # the first round stands for 1/20 s: nothing has said yet how many there are
+    assert 0.5 * n * duration * kept < total < 1.1 * n * duration, (total, sampler)
     said = [row for row in recorded.table("sources") if row["instance"] == "wall" and row["state"] == "late"]
     assert said and "4,001 threads are read" in said[-1]["reason"]
 

@@ -32,7 +32,7 @@ static void close_world(struct world *w)
         infp_stacks_end(w->sampled.stacks, 0);
         infp_off_cpu_waits_done(&w->waits);
         assert_int_equal(w->waits.n_waits, 0);
-        assert_int_equal(w->waits.n_copies, 0);
+        assert_int_equal(w->waits.copied_bytes, 0);
         sampled_close(&w->sampled);
 }
 

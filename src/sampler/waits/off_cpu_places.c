@@ -11,13 +11,15 @@ struct infp_off_cpu_copy *infp_off_cpu_copy_new(struct infp_off_cpu_waits *waits
 {
         const size_t python = infp_python_moment_bytes(sample->python), rest = infp_perf_rest_bytes(sample);
         struct infp_off_cpu_copy *copy;
+        const size_t bytes = sizeof(*copy) + python + rest + sample->stack_size;
 
-        if (waits->n_copies >= INFP_OFF_CPU_MAX_COPIES || sample->n_kernel > INFP_PERF_MAX_KERNEL_FRAMES)
+        if (waits->copied_bytes + bytes > INFP_OFF_CPU_MAX_COPIED || sample->n_kernel > INFP_PERF_MAX_KERNEL_FRAMES)
                 return NULL;
-        copy = malloc(sizeof(*copy) + python + rest + sample->stack_size);
+        copy = malloc(bytes);
         if (!copy)
                 return NULL;
-        waits->n_copies++;
+        waits->copied_bytes += bytes;
+        copy->bytes = bytes;
         copy->sample = *sample;
         copy->sample.wait = NULL; /* borrowed for the call */
         if (sample->n_kernel)
@@ -33,7 +35,7 @@ struct infp_off_cpu_copy *infp_off_cpu_copy_new(struct infp_off_cpu_waits *waits
 
 void infp_off_cpu_copy_free(struct infp_off_cpu_waits *waits, struct infp_off_cpu_copy *copy)
 {
-        waits->n_copies -= copy != NULL;
+        waits->copied_bytes -= copy ? copy->bytes : 0;
         free(copy);
 }
 

@@ -17,6 +17,7 @@ struct infp_off_cpu_place {
 
 /* A sample of perf, kept until it is known whether its wait is long enough. */
 struct infp_off_cpu_copy {
+        size_t bytes;
         struct infp_perf_sample sample;
         struct infp_python_moment python;
         uint64_t kernel[INFP_PERF_MAX_KERNEL_FRAMES];

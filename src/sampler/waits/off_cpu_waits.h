@@ -23,7 +23,8 @@ struct infp_off_cpu_waits {
         struct infp_off_cpu_wait *closed;        /* over; what was read during it may still come */
         struct infp_off_cpu_wait *telling;       /* over; their stacks are not known yet */
         struct infp_off_cpu_place *places;       /* all that infp_stacks or a thread has */
-        uint32_t n_waits, n_copies, n_places;
+        uint32_t n_waits, n_places;
+        size_t copied_bytes;
         uint64_t told_ns;                  /* last look at sums */
         uint64_t round_ns;                 /* of the reader, that ended last */
         uint64_t n_taken, n_short, n_lost; /* waits: told, too short, with a begin or end that is missing */
@@ -32,7 +33,7 @@ struct infp_off_cpu_waits {
         uint64_t n_refused;                /* waits for which there was no room: each once */
 };
 
-enum { INFP_OFF_CPU_MAX_THREADS = 65536, INFP_OFF_CPU_MAX_WAITS = 65536, INFP_OFF_CPU_MAX_COPIES = 512 };
+enum { INFP_OFF_CPU_MAX_THREADS = 65536, INFP_OFF_CPU_MAX_WAITS = 65536, INFP_OFF_CPU_MAX_COPIED = 16 << 20 };
 
 void infp_off_cpu_waits_init(struct infp_off_cpu_waits *waits, struct infp_stacks *stacks, uint64_t least_ns);
 void infp_off_cpu_waits_done(struct infp_off_cpu_waits *waits); /* not before infp_stacks_end */
