@@ -1,6 +1,6 @@
-/* Threads that wait in known ways, and say at their end how long: "NAME TID LIFE_NS CPU_NS WAITED_NS ERRORS END_NS",
- * END_NS of which are from its last look at its clocks until the first thread saw that the kernel has no such thread any more: one that
- * can be joined may still lose its CPU on its way out.
+/* Threads that wait in known ways, and say at their end how long: "NAME TID LIFE_NS CPU_NS WAITED_NS ERRORS EDGE_NS".
+ * EDGE_NS are before and after that life, in which it may wait for a CPU, too: from its making to its first look at its clocks, and from
+ * the last one until the first thread saw that the kernel has no such thread any more.
  * cpu_waiter SECONDS [KIND...]: nap lock read busy; a kind may come again. "forever" in place of SECONDS: until killed, in silence. */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ struct thread {
         const char *kind;
         pthread_t id;
         long tid;
-        uint64_t begin_ns, end_ns, gone_ns, cpu_ns, waited_ns;
+        uint64_t made_ns, begin_ns, end_ns, gone_ns, cpu_ns, waited_ns;
         unsigned n_errors;
         int pipe[2];
 };
@@ -142,7 +142,7 @@ static void print(const struct thread *thread)
         printf("%s %ld %llu %llu %llu %u %llu\n", thread->kind, thread->tid,
                (unsigned long long) (thread->end_ns - thread->begin_ns), (unsigned long long) thread->cpu_ns,
                (unsigned long long) thread->waited_ns, thread->n_errors,
-               (unsigned long long) (thread->gone_ns - thread->end_ns));
+               (unsigned long long) (thread->begin_ns - thread->made_ns + thread->gone_ns - thread->end_ns));
 }
 
 int main(int argc, char **argv)
@@ -161,6 +161,7 @@ int main(int argc, char **argv)
                         pthread_create(&helpers[n_helpers++], NULL, holder, NULL);
                 if (!strcmp(argv[i], "read") && pipe(threads[n].pipe) == 0)
                         pthread_create(&helpers[n_helpers++], NULL, beater, &threads[n]);
+                threads[n].made_ns = now(CLOCK_MONOTONIC);
                 pthread_create(&threads[n].id, NULL, work, &threads[n]);
         }
         printf("ready\n");

@@ -8,7 +8,7 @@ from stacks import Names, object_name
 HERE = pathlib.Path(__file__).resolve().parent
 Row = collections.namedtuple("Row", "t_ns tid state weight samples frames is_truncated task")
 Frame = collections.namedtuple("Frame", "name object address kind line")
-Truth = collections.namedtuple("Truth", "kind tid life cpu waited errors end")
+Truth = collections.namedtuple("Truth", "kind tid life cpu waited errors edge")
 
 
 def build(directory):

@@ -519,6 +519,31 @@ static void test_timed_without_room(void **state)
         close_world(&w);
 }
 
+/* A new thread whose waits the kernel sums, and that was read twice before it was looked at: nothing is counted twice. */
+static void test_timed_and_read(void **state)
+{
+        const struct infp_switch_thread thread = {
+                .start_ns = 1, .first_ns = BEGIN + 5 * MS, .tid = TID, .too_short = { { 4, 0 }, { 200000, 0 } }
+        };
+        struct infp_switch_thread seen = thread;
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        w.waits.is_timed = true;
+        seen.pid = w.pid;
+        read_at(&w, 20 * MS, TID, 'S', SYS_futex);
+        read_at(&w, 70 * MS, TID, 'S', SYS_futex);
+        read_at(&w, 120 * MS, TID, 'S', SYS_futex);
+        infp_off_cpu_look(&w.waits, TID, &seen, 0);
+        infp_off_cpu_exit(&w.waits, BEGIN + 150 * MS, TID);
+        turn(&w, 1001 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.0002, 4, 1);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0, 0, 0);
+        assert_int_equal(w.waits.n_lost, 0);
+        close_world(&w);
+}
+
 /* A thread that waited when we came: by what was read of it, until it got a CPU for the first time. */
 static void test_timed_since_before(void **state)
 {
@@ -559,6 +584,7 @@ int main(void)
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_timed_by_kernel),
                 cmocka_unit_test(test_timed_without_room),
+                cmocka_unit_test(test_timed_and_read),
                 cmocka_unit_test(test_timed_since_before),
         };
 

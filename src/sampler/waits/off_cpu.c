@@ -193,8 +193,10 @@ static void watch_cost(struct off_cpu *off_cpu)
 static uint64_t turn(void *state, uint64_t now_ns)
 {
         struct off_cpu *off_cpu = state;
-        const bool has_more = infp_wall_reader_drain(off_cpu->waits.reader, false);
+        bool has_more;
 
+        off_cpu->waits.is_timed = off_cpu->context->filter != NULL;
+        has_more = infp_wall_reader_drain(off_cpu->waits.reader, false);
         if (off_cpu->context->filter && now_ns - off_cpu->looked_ns >= INFP_NS_PER_S) {
                 look(off_cpu, now_ns - INFP_NS_PER_S);
                 off_cpu->looked_ns = now_ns;

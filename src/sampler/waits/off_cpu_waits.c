@@ -366,14 +366,15 @@ static uint64_t add_new(struct infp_switch_sum *to, struct infp_switch_sum *seen
         return n;
 }
 
-/* What the reader has taken for a wait of a thread that had not switched yet ends here. One that the kernel does not know is lost. */
+/* What the reader has taken for a wait of a thread that had not switched yet ends here; one that began after the thread's first turn on a
+ * CPU is in the kernel's times. One that the kernel does not know is lost. */
 static void leave_other(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t out_ns, uint64_t first_ns)
 {
         if (thread->wait && thread->wait->out_ns != out_ns) {
-                if (!thread->has_records) {
+                if (!thread->has_records && first_ns > thread->wait->out_ns) {
                         end_wait(waits, thread, first_ns);
                 } else {
-                        waits->n_lost++;
+                        waits->n_lost += thread->has_records;
                         free_wait(waits, thread->wait);
                         thread->wait = NULL;
                 }
@@ -550,8 +551,9 @@ static void take_moment(struct infp_off_cpu_waits *waits, const struct infp_wall
 
         if (!thread || thread->dead_ns)
                 return;
-        /* Without records of perf that it has run is known by the reader alone: some time in the last round. */
-        if (!thread->has_records && thread->wait && thread->wait->out_ns < message->moment.t_ns)
+        /* Without records of perf that it has run is known by the reader alone: some time in the last round. A kernel that times waits
+         * says when, at the next look. */
+        if (!waits->is_timed && !thread->has_records && thread->wait && thread->wait->out_ns < message->moment.t_ns)
                 end_wait(waits, thread,
                          waits->round_ns > thread->wait->out_ns ? waits->round_ns : thread->wait->out_ns);
         if (message->moment.letter != 'R')
@@ -566,7 +568,7 @@ static void take_gone(struct infp_off_cpu_waits *waits, int32_t tid)
         if (!thread || thread->dead_ns)
                 return;
         thread->gone_ns = waits->round_ns ? waits->round_ns : 1;
-        if (!thread->has_records)
+        if (!waits->is_timed && !thread->has_records)
                 infp_off_cpu_exit(waits, thread->gone_ns, tid);
 }
 

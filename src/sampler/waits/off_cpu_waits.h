@@ -23,6 +23,7 @@ struct infp_off_cpu_waits {
         struct infp_off_cpu_wait *closed;        /* over; what was read during it may still come */
         struct infp_off_cpu_wait *telling;       /* over; their stacks are not known yet */
         struct infp_off_cpu_place *places;       /* all that infp_stacks or a thread has */
+        bool is_timed; /* the kernel times the waits of each thread, from its first turn on a CPU on */
         uint32_t n_waits, n_places;
         size_t copied_bytes;
         uint64_t told_ns;                  /* last look at sums */
