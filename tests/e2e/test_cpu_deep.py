@@ -114,7 +114,7 @@ def test_waits(record, build, way, arguments):
     [*_, counts] = [row for row in done.run.table("sampler") if row["mode"] == "off-cpu"]
     rows = [(row, [frame.name or "" for frame in row.frames]) for row in waits.rows(done.run, "off-cpu", {program.name: program})]
     rows = [(row, names) for row, names in rows if any(name.startswith("leaf_") for name in names)]
-    assert len(rows) > 50, counts
+    assert len(rows) > 20, counts  # without BPF of those that were read while they lasted
     found = collections.Counter()
     for row, names in rows:
         callers = [name[-1] for name in names if re.fullmatch(r"caller_\d", name)]

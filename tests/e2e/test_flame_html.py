@@ -425,7 +425,7 @@ def test_a_page_without_samples_says_so(browser, drawn):
 
 
 def test_weights_of_their_own_are_drawn_as_such(browser, drawn):
-    tree = flame_tree.Tree(mode="off_cpu")
+    tree = flame_tree.Tree(mode="off-cpu")
     tree.stack(10, ["main", "read"], weight=8.0)
     tree.stack(90, ["main", "poll"], weight=2.0)
     browser.open(drawn(tree))

@@ -50,7 +50,7 @@ def test_rectangles_are_those_of_the_tree(drawn):
 
 def test_shares_of_kinds_are_what_widths_are(drawn):
     """Many short waits are not what the time went to."""
-    tree = flame_tree.Tree(mode="off_cpu")
+    tree = flame_tree.Tree(mode="off-cpu")
     tree.function("schedule", kind=flame_tree.KERNEL)
     tree.stack(10, ["schedule"], weight=8.0)
     tree.stack(90, ["main"], weight=2.0)
