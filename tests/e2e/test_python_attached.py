@@ -189,7 +189,7 @@ def test_running_is_said(infprof, attach, start, spin):  # noqa: F811
 
 @pytest.mark.serial
 def test_running_keeps_its_rate(attach, start):
-    """A sample for each period of CPU time, on a machine whose CPUs are busy, too; threads that wait have none."""
+    """The samples are the CPU time, on a machine whose CPUs are busy, too; threads that wait have none."""
     process = start([*PYTHONS[ONE][0], "-c", "import threading, time\n"
                      "def spin():\n    while True: pass\n"
                      "def wait():\n    while True: time.sleep(0.01)\n"
@@ -197,8 +197,10 @@ def test_running_keeps_its_rate(attach, start):
     for _ in range(os.cpu_count()):
         start(["sh", "-c", "while :; do :; done"])
     busy(process, 0)
-    found = attach(process.pid, hz=99, duration="3s")
-    assert 0.6 < found.sampler["taken"] / found.sampler["wanted"] < 1.2, found.sampler
+    found = attach(process.pid, "--no-finish", hz=99, duration="3s")  # which gives way to whoever wants a CPU
+    if not found.seconds["cpu"]:
+        pytest.skip("perf events are not permitted: nothing to compare with")
+    assert 0.6 < found.seconds["python"] / found.seconds["cpu"] < 1.4, found.seconds
     share = sum(count for names, count in found.stacks if "spin" in names) / sum(count for _, count in found.stacks)
     assert share > 0.9, found.stacks
 
@@ -226,7 +228,7 @@ def test_waits_for_a_cpu(attach, start, options, mode):
         start(["sh", "-c", "while :; do :; done"])
     process = start([*PYTHONS[ONE][0], "-c", NAPS])
     busy(process, 0)
-    found = attach(process.pid, *options, hz=499, duration="5s", mode=mode)
+    found = attach(process.pid, "--no-finish", *options, hz=499, duration="5s", mode=mode)
     seconds = collections.Counter()
     for names, count in found.stacks:
         seconds["nap" if "nap" in names else "compute" if "compute" in names else None] += count
