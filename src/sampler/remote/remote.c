@@ -82,7 +82,7 @@ static int open_remote(struct remote *remote, const struct infp_mode_context *co
                        struct infp_err *err)
 {
         const struct infp_sampler_options *options = context->options;
-        const struct infp_wall_reader_options reader = {
+        struct infp_wall_reader_options reader = {
                 .context = context,
                 .rate_hz = options->cpu_hz,
                 .thread_name = is_blocking ? "infprof-stops" : "infprof-python",
@@ -91,7 +91,6 @@ static int open_remote(struct remote *remote, const struct infp_mode_context *co
                 .take = take,
                 .take_context = remote,
         };
-        struct infp_wall_reader_options own = reader;
 
         remote->context = context;
         if (infp_target_mode(options->env->target) == INFP_MODE_HOST)
@@ -103,8 +102,8 @@ static int open_remote(struct remote *remote, const struct infp_mode_context *co
         remote->reads->context = context;
         remote->reads->is_blocking = is_blocking;
         remote->reads->period_ns = (uint64_t) (1e9 / options->cpu_hz);
-        own.read_context = remote->reads;
-        return infp_wall_reader_start(&own, &remote->reader, err);
+        reader.read_context = remote->reads;
+        return infp_wall_reader_start(&reader, &remote->reader, err);
 }
 
 static int open_python(void *state, const struct infp_mode_context *context, struct infp_err *err)

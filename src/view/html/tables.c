@@ -13,7 +13,7 @@
 #include "view/html/parts.h"
 #include "view/report/parts.h"
 
-enum { FUNCTIONS = 10, LONG_NAME = 100, SPANS = 50, THREADS = 50, PLACES = 8, LABELS = 200 };
+enum { FUNCTIONS = 10, LONG_NAME = 100, SPANS = 50, SHOWN = 50, PLACES = 8, LABELS = 200 };
 
 static void begin_section(struct infp_str *out, const char *id, const char *title)
 {
@@ -200,8 +200,7 @@ void infp_html_gil(struct infp_str *out, const struct infp_report *report)
                 return;
         begin_section(out, "gil", "GIL of Python");
         begin_table(out, "GIL of Python, by thread", texts, numbers);
-        for (; n < gil->n && n < THREADS && infp_gil_was_used(&gil->list[n]);
-             n++) /* bound: the rest is counted below */
+        for (; n < gil->n && n < SHOWN && infp_gil_was_used(&gil->list[n]); n++) /* bound: the rest is counted below */
                 put_gil_thread(out, &gil->list[n]);
         infp_str_puts(out,
                       "\n</tbody></table></div>\n<p class=\"note\">Shares of each thread's time in the whole report: "
@@ -265,11 +264,11 @@ void infp_html_lag(struct infp_str *out, const struct infp_report *report)
         begin_section(out, "lag", "Event loops held by a callback");
         if (lag->n)
                 begin_table(out, "event loops held by a callback, by thread", texts, numbers);
-        for (uint32_t i = 0; i < lag->n && i < THREADS; i++) /* bound: the rest is counted below */
+        for (uint32_t i = 0; i < lag->n && i < SHOWN; i++) /* bound: the rest is counted below */
                 put_held(out, lag, &lag->list[i]);
         infp_str_puts(out, lag->n ? "\n</tbody></table></div>" : "");
-        if (lag->n > THREADS)
-                infp_str_printf(out, "\n<p class=\"note\">%s more.</p>", infp_count(lag->n - THREADS).text);
+        if (lag->n > SHOWN)
+                infp_str_printf(out, "\n<p class=\"note\">%s more.</p>", infp_count(lag->n - SHOWN).text);
         infp_report_lag_notes(report, put_note, out);
         end_section(out);
 }
@@ -300,12 +299,12 @@ void infp_html_tasks(struct infp_str *out, const struct infp_report *report)
                 return;
         begin_section(out, "tasks", "Tasks of asyncio");
         begin_table(out, "tasks of asyncio, by name", texts, numbers);
-        for (uint32_t i = 0; i < tasks->n && i < THREADS; i++) /* bound: the rest is counted below */
+        for (uint32_t i = 0; i < tasks->n && i < SHOWN; i++) /* bound: the rest is counted below */
                 put_task(out, tasks, &tasks->list[i]);
         infp_str_puts(out, "\n</tbody></table></div>");
-        if (tasks->n > THREADS)
-                infp_str_printf(out, "\n<p class=\"note\">Tasks of %s more names.</p>",
-                                infp_count(tasks->n - THREADS).text);
+        if (tasks->n > SHOWN)
+                infp_str_printf(out, "\n<p class=\"note\">Tasks of %s more name%s.</p>",
+                                infp_count(tasks->n - SHOWN).text, tasks->n - SHOWN == 1 ? "" : "s");
         put_note(out, "estimated", infp_report_tasks_note);
         end_section(out);
 }
