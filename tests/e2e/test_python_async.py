@@ -111,7 +111,7 @@ def check(done, said):
     seen = sum(said["ended"]) - sum(max(begun, min(row.t_ns for row in rows) / 1e9) for begun in said["begun"])
     assert seen - late < total + 0.05 * said["wall"] + 0.3 and total < seen + 0.05 * said["wall"] + 0.3, (total, seen, late, said)
     assert seen > 0.2 * said["wall"], (seen, said)
-    asked, napped, error = said["asked"] / said["wall"], said["napped"] / said["wall"], 0.05 * said["wall"] / seen + late / seen
+    asked, napped, error = said["asked"] / said["wall"], said["napped"] / said["wall"], 0.08 * said["wall"] / seen + late / seen
     assert abs(share(lambda row: has_line(row, LINES["answer"])) - asked) < error, (error, said)
     assert abs(share(lambda row: has_line(row, LINES["nap"])) - napped) < error, (error, said)
     return rows, share, error
