@@ -388,12 +388,46 @@ static void wake_for_burst(struct sched_worker *worker)
         wake_reader(worker->sched);
 }
 
+static bool is_cell(const struct infp_row *row, unsigned column, const char *text)
+{
+        size_t size;
+        const char *at = infp_row_text(row, column, &size);
+
+        return size == strlen(text) && memcmp(at, text, size) == 0;
+}
+
+static void copy_cell(char *ret, size_t cap, const struct infp_row *row, unsigned column)
+{
+        size_t size;
+        const char *at = infp_row_text(row, column, &size);
+
+        snprintf(ret, cap, "%.*s", (int) size, at);
+}
+
+/* A collector whose call has returned late is as it said itself, if it did: the watch takes its own word back, not the collector's. */
+static void note_words(struct sched_slot *slot, const struct infp_row *row)
+{
+        struct sched_words words = { .state = INFP_OK };
+
+        if (row->table != &infp_table_sources || !is_cell(row, INFP_SOURCES_TABLE, "*") ||
+            infp_row_has(row, INFP_SOURCES_INSTANCE))
+                return;
+        while (words.state < INFP_LATE && !is_cell(row, INFP_SOURCES_STATE, infp_source_state_name(words.state)))
+                words.state++;
+        copy_cell(words.reason, sizeof(words.reason), row, INFP_SOURCES_REASON);
+        copy_cell(words.fix, sizeof(words.fix), row, INFP_SOURCES_FIX);
+        pthread_mutex_lock(&slot->sched->lock);
+        slot->words = words;
+        pthread_mutex_unlock(&slot->sched->lock);
+}
+
 /* The emitter of a slot. */
 static int put(void *context, const struct infp_row *row)
 {
         struct sched_slot *slot = context;
         int r = infp_rowring_put(slot->worker->ring, row);
 
+        note_words(slot, row);
         wake_for_burst(slot->worker);
         return r;
 }

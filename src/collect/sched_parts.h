@@ -10,6 +10,12 @@
 
 enum { SCHED_SLOTS = 64, SCHED_WORKERS = SCHED_SLOTS + 8 };
 
+/* What a source says of itself; zeroed: ok. */
+struct sched_words {
+        enum infp_source_state state;
+        char reason[256], fix[256];
+};
+
 /* One collector. */
 struct sched_slot {
         struct infp_sched *sched;
@@ -27,6 +33,7 @@ struct sched_slot {
         unsigned n_hangs;
         uint64_t n_done, n_done_before; /* calls that returned in time; the same when `late` was reported */
         uint64_t retry_ns;              /* not sampled before this, after a hang */
+        struct sched_words words;       /* its own last ones of the whole collector; under lock */
 };
 
 /* One thread and its ring. */

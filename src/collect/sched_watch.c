@@ -12,6 +12,7 @@ struct news {
         const char *name;
         bool is_late, is_shared;
         uint64_t since_ns;
+        struct sched_words words; /* it has returned, and says so */
 };
 
 /* Leaves the thread to the slot that hangs in it; the others get a new one. The lock is held. */
@@ -59,7 +60,9 @@ static void look_at_worker(struct infp_sched *sched, struct sched_worker *worker
                 return;
         slot->is_late = true;
         slot->n_done_before = slot->n_done;
-        news[(*n)++] = (struct news){ slot->name, true, !worker->own, now - worker->call_ns };
+        news[(*n)++] = (struct news){
+                .name = slot->name, .is_late = true, .is_shared = !worker->own, .since_ns = now - worker->call_ns
+        };
 }
 
 static void look_at_slot(struct sched_slot *slot, struct news *news, unsigned *n)
@@ -68,7 +71,7 @@ static void look_at_slot(struct sched_slot *slot, struct news *news, unsigned *n
                 return;
         if (slot->is_late && slot->n_done > slot->n_done_before) {
                 slot->is_late = false;
-                news[(*n)++] = (struct news){ .name = slot->name };
+                news[(*n)++] = (struct news){ .name = slot->name, .words = slot->words };
         }
         if (slot->n_done - slot->n_done_before > RELIABLE_AGAIN)
                 slot->n_hangs = 0;
@@ -80,7 +83,9 @@ static void tell(struct infp_sched *sched, const struct news *news)
 
         sched->watch_emit->collector = news->name;
         if (!news->is_late) {
-                infp_emit_source(sched->watch_emit, NULL, -1, NULL, INFP_OK, NULL, NULL);
+                infp_emit_source(sched->watch_emit, NULL, -1, NULL, news->words.state,
+                                 *news->words.reason ? news->words.reason : NULL,
+                                 *news->words.fix ? news->words.fix : NULL);
                 return;
         }
         snprintf(text, sizeof text, "it has not returned for %" PRIu64 " ms%s", news->since_ns / INFP_NS_PER_MS,

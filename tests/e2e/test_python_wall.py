@@ -113,7 +113,7 @@ def test_parked_threads(record, parked, name):  # noqa: F811
 @needs_root
 def test_parked_threads_off_cpu(record, parked):  # noqa: F811
     process = parked(ONE)
-    done = record("--off-cpu", "--no-snapshots", "--pid", process.pid, "--duration", "1.5")
+    done = record("--off-cpu", "--no-snapshots", "--pid", process.pid, "--duration", "5")
     assert done.returncode == 0, done.stderr
     check_parked(done.run, "off-cpu", by_faulthandler(process))
 

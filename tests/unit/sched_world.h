@@ -43,6 +43,7 @@ struct state {
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool blocks; /* calls of `b` stand at the gate */
 static atomic_uint n_closed;
+static bool says_absent; /* `b` does, when it has stood there */
 
 static int open_any(void *state, const struct infp_env *env, struct infp_err *err)
 {
@@ -73,6 +74,8 @@ static int sample_b(void *state, const struct infp_env *env, struct infp_emit *e
         if (atomic_load(&blocks)) {
                 pthread_mutex_lock(&gate);
                 pthread_mutex_unlock(&gate);
+                if (says_absent)
+                        infp_emit_source(emit, NULL, -1, NULL, INFP_ABSENT, "there is none", NULL);
         }
         return count(state, env, emit, &table_b);
 }

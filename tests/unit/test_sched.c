@@ -85,7 +85,7 @@ static bool is_ok_again(struct world *w)
 {
         const char *late = strstr(w->sources, "b:late");
 
-        return late && strstr(late, "b:ok") && w->n_b > 2;
+        return late && strstr(late, says_absent ? "b:absent" : "b:ok") && w->n_b > 2;
 }
 
 /* Two things at once: the collector is left its thread, and it comes back. */
@@ -126,6 +126,22 @@ static void test_hanging_in_an_own_thread(void **state)
         stop(&w);
         check_grid(&w, 10 * (int64_t) MS);
         assert_int_equal(w.ticks[w.n_ticks - 1].missed, w.stats.ticks_missed);
+}
+
+/* What a collector said as it returned stays; `ok` of the watch would take it back. */
+static void test_words_of_a_late_call(void **state)
+{
+        static const struct infp_collector *const collectors[] = { &a, &own_b, NULL };
+        static struct world w;
+
+        (void) state;
+        says_absent = true;
+        hang(&w, collectors);
+        goal = w.n_a + 30;
+        turn(&w, a_has_goal);
+        says_absent = false;
+        assert_null(strstr(strstr(w.sources, "b:late"), "b:ok"));
+        stop(&w);
 }
 
 static void test_nobody_refreshes_under_a_walker(void **state)
@@ -293,6 +309,7 @@ int main(void)
                 cmocka_unit_test(test_burst_wakes_the_reader_again),
                 cmocka_unit_test(test_hanging_in_the_shared_thread),
                 cmocka_unit_test(test_hanging_in_an_own_thread),
+                cmocka_unit_test(test_words_of_a_late_call),
                 cmocka_unit_test(test_nobody_refreshes_under_a_walker),
                 cmocka_unit_test(test_hanging_at_the_end),
                 cmocka_unit_test(test_missed_ticks),
