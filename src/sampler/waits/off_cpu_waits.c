@@ -552,10 +552,14 @@ static void take_moment(struct infp_off_cpu_waits *waits, const struct infp_wall
         if (!thread || thread->dead_ns)
                 return;
         /* Without records of perf that it has run is known by the reader alone: some time in the last round. A kernel that times waits
-         * says when, at the next look. */
-        if (!waits->is_timed && !thread->has_records && thread->wait && thread->wait->out_ns < message->moment.t_ns)
-                end_wait(waits, thread,
-                         waits->round_ns > thread->wait->out_ns ? waits->round_ns : thread->wait->out_ns);
+         * says when, at the next look; until then the stack is the one that was read last, as when Python was not known before. */
+        if (!thread->has_records && thread->wait && thread->wait->out_ns < message->moment.t_ns) {
+                if (!waits->is_timed)
+                        end_wait(waits, thread,
+                                 waits->round_ns > thread->wait->out_ns ? waits->round_ns : thread->wait->out_ns);
+                else if (message->moment.letter != 'R')
+                        infp_off_cpu_place_drop(waits, INFP_TAKE(thread->wait->place));
+        }
         if (message->moment.letter != 'R')
                 place_moment(waits, thread, message);
 }
