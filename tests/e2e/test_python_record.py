@@ -339,6 +339,8 @@ def test_waits(sample, tmp_path):
                        "thread = threading.Thread(target=worker)\nthread.start()\nfeed()\nthread.join()\n")
     found = sample([*PYTHONS[ONE][0], program], "--off-cpu")
     last = [row for row in found.run.table("sampler") if row["mode"] == "off-cpu"][-1]
+    if not last["method"].startswith("BPF"):
+        pytest.skip("the kernel does not time waits here: those that last have the stack that was read meanwhile")
     assert last["python_merged"] > 400 and last["python_unmerged"] + last["python_torn"] <= 0.005 * last["python_merged"] + 4, last
     rows = query_stacks(found, "off-cpu")
     waits = collections.Counter(tuple(name.split(".")[-1] for name in names if name.split(".")[-1] in ("feed", "worker", "get", "wait"))
