@@ -27,7 +27,7 @@ static int spawn_finish(const char *path, const struct infp_signals *signals, pi
         posix_spawnattr_setsigmask(&attributes, &signals->old_mask);
         posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
         /* Inherited by the child; we only wait from here on. It gives way, and still gets a tenth of a CPU that somebody else wants: with
-         * 19 a second of work took more than two minutes beside a program that used all CPUs. */
+         * 19 it took more than two minutes beside three busy threads on two CPUs. */
         setpriority(PRIO_PROCESS, 0, FINISH_NICE);
         r = posix_spawn(ret, "/proc/self/exe", &actions, &attributes, argv, environ);
         posix_spawnattr_destroy(&attributes);

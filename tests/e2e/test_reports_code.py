@@ -60,7 +60,8 @@ def test_32_33_go_programs_have_names_and_callers(infprof, run_dir, tmp_path, wo
     subprocess.run([GO, "build", *words, "-o", program, case(32) / "main.go"], check=True, cwd=tmp_path)
     stacks, about, said = record(infprof, run_dir, program)
     expect(stacks, "main.main", "main.(*Server).Serve", "main.middleCall", "main.hotInner")
-    # A stack of the runtime that is or was being switched (mcall, systemstack) may be guessed; a guess below main.main marks it, too.
+    # A stack of the runtime that was switched (systemstack) may be guessed; a guess below main.main marks it, too. One sample was, on a
+    # busy machine, twice; why is not known.
     total = next(f for f in about["top_functions_total"] if f["name"] == "main.main")
     assert total["guessed_samples"] <= 0.01 * total["samples"] + 1, total
     assert "-dbgsym" not in said

@@ -179,7 +179,7 @@ static int32_t tid_of(struct reading *reading, const struct infp_python_thread *
 }
 
 /* A thread that Python did not start, and that has asked it for its name: "Dummy-1". */
-static bool is_dummy(const char *name)
+static bool is_foreign(const char *name)
 {
         return !strncmp(name, "Dummy-", 6) && name[6] && strspn(name + 6, "0123456789") == strlen(name + 6);
 }
@@ -192,7 +192,7 @@ static void take(void *context, uint64_t pthread, const char *name)
         const int32_t tid = place && *name ? tid_of(reading, &reading->names->threads[*place]) : 0;
         uint64_t hash;
 
-        if (tid <= 0 || tid == process->pid || is_dummy(name))
+        if (tid <= 0 || tid == process->pid || is_foreign(name))
                 return;
         hash = infp_hash64(name, strlen(name), 0);
         known = infp_map_get(&process->named, (uint32_t) tid);
