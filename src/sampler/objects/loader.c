@@ -23,7 +23,7 @@ static const uint64_t max_copied_bytes = UINT64_C(96)
 struct infp_loader {
         pthread_mutex_t lock;
         pthread_cond_t has_job;
-        struct infp_object_job *first, **last, *done, **done_last;
+        struct infp_fifo jobs, done; /* of struct infp_object_job */
         unsigned n_owners, n_threads, n_idle, n_kept_fds;
         bool is_over;
         int root_fd, wake_fd;
@@ -31,16 +31,6 @@ struct infp_loader {
         struct infp_object_image *images; /* all that somebody refers to */
         uint64_t n_built, n_from_cache, cpu_ns, copied_bytes;
 };
-
-static void free_jobs(struct infp_object_job *job)
-{
-        while (job) {
-                struct infp_object_job *next = job->next;
-
-                free(job);
-                job = next;
-        }
-}
 
 /* Under the lock, which is gone then. */
 static void leave(struct infp_loader *loader)
@@ -51,8 +41,8 @@ static void leave(struct infp_loader *loader)
         pthread_mutex_unlock(&loader->lock);
         if (!is_last)
                 return;
-        free_jobs(loader->first);
-        free_jobs(loader->done);
+        infp_fifo_done(&loader->jobs);
+        infp_fifo_done(&loader->done);
         while ((image = loader->images)) {
                 loader->images = image->next;
                 infp_object_image_free(image);
@@ -73,8 +63,6 @@ int infp_loader_new(int root_fd, const char *cache_directory, struct infp_loader
         if (!loader)
                 return infp_fail(err, -ENOMEM, "no memory for unwind tables");
         loader->n_owners = 1;
-        loader->last = &loader->first;
-        loader->done_last = &loader->done;
         loader->root_fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0); /* a thread may outlive the owner's */
         loader->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         pthread_mutex_init(&loader->lock, NULL);
@@ -250,28 +238,18 @@ static void load(struct infp_loader *loader, struct infp_object_job *job)
 
 static struct infp_object_job *next_job(struct infp_loader *loader)
 {
-        struct infp_object_job *job;
-
         loader->n_idle++;
-        while (!loader->first && !loader->is_over)
+        while (!loader->jobs.n && !loader->is_over)
                 pthread_cond_wait(&loader->has_job, &loader->lock);
         loader->n_idle--;
-        if (loader->is_over)
-                return NULL;
-        job = loader->first;
-        loader->first = job->next;
-        if (!loader->first)
-                loader->last = &loader->first;
-        return job;
+        return loader->is_over ? NULL : infp_fifo_take(&loader->jobs);
 }
 
 static void finish_job(struct infp_loader *loader, struct infp_object_job *job)
 {
         static const uint64_t one = 1;
 
-        job->next = NULL;
-        *loader->done_last = job;
-        loader->done_last = &job->next;
+        infp_fifo_put(&loader->done, &job->item);
         if (write(loader->wake_fd, &one, sizeof(one)) < 0) {
                 /* It is readable already. */
         }
@@ -329,13 +307,11 @@ void infp_loader_put(struct infp_loader *loader, struct infp_object_job *job)
         pthread_mutex_lock(&loader->lock);
         if (loader->n_idle == 0 && loader->n_threads < MAX_THREADS)
                 start_thread(loader);
-        job->next = NULL;
         if (loader->n_threads == 0) {
                 job->error = -EAGAIN;
                 finish_job(loader, job);
         } else {
-                *loader->last = job;
-                loader->last = &job->next;
+                infp_fifo_put(&loader->jobs, &job->item);
                 pthread_cond_signal(&loader->has_job);
         }
         pthread_mutex_unlock(&loader->lock);
@@ -347,15 +323,9 @@ struct infp_object_job *infp_loader_take(struct infp_loader *loader)
         uint64_t n;
 
         pthread_mutex_lock(&loader->lock);
-        job = loader->done;
-        if (job) {
-                loader->done = job->next;
-                if (!loader->done) {
-                        loader->done_last = &loader->done;
-                        if (read(loader->wake_fd, &n, sizeof(n)) < 0) {
-                                /* It was read already. */
-                        }
-                }
+        job = infp_fifo_take(&loader->done);
+        if (job && !loader->done.n && read(loader->wake_fd, &n, sizeof(n)) < 0) {
+                /* It was read already. */
         }
         pthread_mutex_unlock(&loader->lock);
         return job;

@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/fifo.h"
 #include "sampler/objects/image.h"
 #include "sampler/objects/open.h"
 
 struct infp_object_job {
-        struct infp_object_job *next;
+        struct infp_fifo_item item;
         void *context; /* of the caller */
         struct infp_object_place place;
         bool is_vdso;

@@ -9,15 +9,11 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/fifo.h"
 #include "base/thread.h"
 #include "base/time.h"
 
 enum { MOST_WAITING = 1024 };
-
-struct answer {
-        struct infp_python_found found;
-        struct answer *next;
-};
 
 struct infp_python_finder {
         int root_fd, wake_fd;
@@ -28,19 +24,14 @@ struct infp_python_finder {
                 uint64_t cookie;
         } asked[MOST_WAITING];
         unsigned first, n_asked;
-        struct answer *answers, **last;
+        struct infp_fifo answers; /* of struct infp_python_found */
         uint64_t cpu_ns;
         bool has_thread, is_stopping;
 };
 
 static void destroy(struct infp_python_finder *finder)
 {
-        while (finder->answers) {
-                struct answer *next = finder->answers->next;
-
-                free(finder->answers);
-                finder->answers = next;
-        }
+        infp_fifo_done(&finder->answers);
         infp_close(finder->root_fd);
         infp_close(finder->wake_fd);
         pthread_cond_destroy(&finder->news);
@@ -48,17 +39,16 @@ static void destroy(struct infp_python_finder *finder)
         free(finder);
 }
 
-static struct answer *look(const struct infp_python_finder *finder, const struct asked *asked)
+static struct infp_python_found *look(const struct infp_python_finder *finder, const struct asked *asked)
 {
-        struct answer *answer = calloc(1, sizeof(*answer));
+        struct infp_python_found *found = calloc(1, sizeof(*found));
 
-        if (answer) {
-                answer->found.pid = asked->pid;
-                answer->found.cookie = asked->cookie;
-                answer->found.r =
-                        infp_python_find(finder->root_fd, asked->pid, &answer->found.python, &answer->found.err);
+        if (found) {
+                found->pid = asked->pid;
+                found->cookie = asked->cookie;
+                found->r = infp_python_find(finder->root_fd, asked->pid, &found->python, &found->err);
         }
-        return answer;
+        return found;
 }
 
 /* Under the lock, as when it is called. */
@@ -66,18 +56,17 @@ static void answer_one(struct infp_python_finder *finder)
 {
         const struct asked asked = finder->asked[finder->first];
         const uint64_t one = 1;
-        struct answer *answer;
+        struct infp_python_found *found;
 
         finder->first = (finder->first + 1) % MOST_WAITING;
         finder->n_asked--;
         pthread_mutex_unlock(&finder->lock);
-        answer = look(finder, &asked);
+        found = look(finder, &asked);
         pthread_mutex_lock(&finder->lock);
         finder->cpu_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        if (!answer)
+        if (!found)
                 return;
-        *finder->last = answer;
-        finder->last = &answer->next;
+        infp_fifo_put(&finder->answers, &found->item);
         if (!finder->is_stopping)
                 (void) !write(finder->wake_fd, &one, sizeof(one));
 }
@@ -106,7 +95,6 @@ int infp_python_finder_new(int root_fd, int wake_fd, struct infp_python_finder *
                 return -ENOMEM;
         finder->root_fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
         finder->wake_fd = fcntl(wake_fd, F_DUPFD_CLOEXEC, 0);
-        finder->last = &finder->answers;
         pthread_mutex_init(&finder->lock, NULL);
         infp_cond_init(&finder->news);
         *ret = finder;
@@ -149,17 +137,12 @@ int infp_python_finder_ask(struct infp_python_finder *finder, pid_t pid, uint64_
 
 struct infp_python_found *infp_python_finder_take(struct infp_python_finder *finder)
 {
-        struct answer *answer;
+        struct infp_python_found *found;
 
         pthread_mutex_lock(&finder->lock);
-        answer = finder->answers;
-        if (answer) {
-                finder->answers = answer->next;
-                if (!finder->answers)
-                        finder->last = &finder->answers;
-        }
+        found = infp_fifo_take(&finder->answers);
         pthread_mutex_unlock(&finder->lock);
-        return answer ? &answer->found : NULL;
+        return found;
 }
 
 uint64_t infp_python_finder_cpu_ns(struct infp_python_finder *finder)

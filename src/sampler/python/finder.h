@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/fifo.h"
 #include "sampler/python/find.h"
 
 struct infp_python_finder;
@@ -18,6 +19,7 @@ struct infp_python_finder *infp_python_finder_free(struct infp_python_finder *fi
 int infp_python_finder_ask(struct infp_python_finder *finder, pid_t pid, uint64_t cookie);
 
 struct infp_python_found {
+        struct infp_fifo_item item;
         pid_t pid;
         uint64_t cookie;
         int r; /* of infp_python_find */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/fifo.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -39,24 +40,19 @@ struct process {
         struct process *next;
 };
 
-struct answer {
-        struct infp_thread_name name;
-        struct answer *next;
-};
-
 struct news {
+        struct infp_fifo_item item;
         pid_t pid;
-        struct infp_python *python; /* NULL: none */
-        struct news *next;
+        bool is_python; /* else it has none any more */
+        struct infp_python python;
 };
 
 struct infp_thread_names {
         int root_fd;
         pthread_mutex_t lock;
         pthread_cond_t changed;
-        struct news *news, **last_news;
-        struct answer *answers, **last_answer;
-        uint32_t n_answers;
+        struct infp_fifo news;    /* of struct news */
+        struct infp_fifo answers; /* of struct infp_thread_name */
         uint64_t cpu_ns;
         bool is_stopping;
         /* Of the thread. */
@@ -80,15 +76,8 @@ static void destroy(struct infp_thread_names *names)
                 next = at->next;
                 process_free(at);
         }
-        for (struct answer *at = names->answers, *next; at; at = next) {
-                next = at->next;
-                free(at);
-        }
-        for (struct news *at = names->news, *next; at; at = next) {
-                next = at->next;
-                free(at->python);
-                free(at);
-        }
+        infp_fifo_done(&names->answers);
+        infp_fifo_done(&names->news);
         infp_close(names->root_fd);
         free(names->items);
         free(names->threads);
@@ -118,21 +107,18 @@ static void copy_name(char ret[INFP_THREAD_NAME], const char *text)
 
 static bool tell(struct infp_thread_names *names, pid_t pid, int32_t tid, const char *name)
 {
-        struct answer *answer = calloc(1, sizeof(*answer));
+        struct infp_thread_name *answer = calloc(1, sizeof(*answer));
         bool has_room;
 
         if (!answer)
                 return false;
-        answer->name.pid = pid;
-        answer->name.tid = tid;
-        copy_name(answer->name.name, name);
+        answer->pid = pid;
+        answer->tid = tid;
+        copy_name(answer->name, name);
         pthread_mutex_lock(&names->lock);
-        has_room = names->n_answers < MOST_WAITING;
-        if (has_room) {
-                *names->last_answer = answer;
-                names->last_answer = &answer->next;
-                names->n_answers++;
-        }
+        has_room = names->answers.n < MOST_WAITING;
+        if (has_room)
+                infp_fifo_put(&names->answers, &answer->item);
         pthread_mutex_unlock(&names->lock);
         if (!has_room)
                 free(answer);
@@ -206,8 +192,9 @@ static void end_names(struct reading *reading)
         struct infp_map *old = &reading->process->named;
 
         for (size_t i = 0; i < old->cap; i++)
-                if (old->slots[i].key && !infp_map_get(&reading->named, old->slots[i].key))
-                        tell(reading->names, reading->process->pid, (int32_t) old->slots[i].key, "");
+                if (old->slots[i].key && !infp_map_get(&reading->named, old->slots[i].key) &&
+                    !tell(reading->names, reading->process->pid, (int32_t) old->slots[i].key, ""))
+                        infp_map_put(&reading->named, old->slots[i].key, old->slots[i].value);
         infp_map_done(old);
         *old = reading->named;
         reading->named = (struct infp_map){ .n = 0 };
@@ -301,7 +288,7 @@ static void add(struct infp_thread_names *names, const struct news *news)
         if (!process)
                 return;
         process->pid = news->pid;
-        process->python = *news->python;
+        process->python = news->python;
         process->has_own_numbers = infp_proc_own_number(names->root_fd, "proc/", news->pid, news->pid) != news->pid;
         process->next = names->processes;
         names->processes = process;
@@ -311,16 +298,12 @@ static void add(struct infp_thread_names *names, const struct news *news)
 /* Under the lock, as when it is called. */
 static void take_news(struct infp_thread_names *names)
 {
-        struct news *news = names->news;
+        struct news *news = infp_fifo_take(&names->news);
 
-        names->news = news->next;
-        if (!names->news)
-                names->last_news = &names->news;
         pthread_mutex_unlock(&names->lock);
         forget(names, news->pid);
-        if (news->python)
+        if (news->is_python)
                 add(names, news);
-        free(news->python);
         free(news);
         pthread_mutex_lock(&names->lock);
 }
@@ -352,12 +335,12 @@ static void *run(void *context)
                 struct timespec until;
                 uint64_t due_ns;
 
-                if (names->news) {
+                if (names->news.n) {
                         take_news(names);
                         continue;
                 }
                 due_ns = look_at_all(names);
-                if (names->is_stopping || names->news)
+                if (names->is_stopping || names->news.n)
                         continue;
                 if (due_ns == UINT64_MAX) {
                         pthread_cond_wait(&names->changed, &names->lock);
@@ -382,8 +365,6 @@ int infp_thread_names_new(int root_fd, struct infp_thread_names **ret)
                 return -ENOMEM;
         names->root_fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
         r = names->root_fd < 0 ? -errno : 0;
-        names->last_news = &names->news;
-        names->last_answer = &names->answers;
         names->items = malloc(INFP_PYTHON_NAMED_THREADS * sizeof(*names->items)); /* untouched memory costs nothing */
         names->threads = malloc(MOST_THREADS * sizeof(*names->threads));
         pthread_mutex_init(&names->lock, NULL);
@@ -413,32 +394,32 @@ void infp_thread_names_know(struct infp_thread_names *names, pid_t pid, const st
 {
         struct news *news = calloc(1, sizeof(*news));
 
-        if (news && python && (news->python = malloc(sizeof(*python))))
-                *news->python = *python;
+        bool has_room;
+
         if (!news)
                 return;
         news->pid = pid;
+        news->is_python = python;
+        if (python)
+                news->python = *python;
         pthread_mutex_lock(&names->lock);
-        *names->last_news = news;
-        names->last_news = &news->next;
+        has_room = names->news.n < MOST_PROCESSES; /* else the thread hangs */
+        if (has_room)
+                infp_fifo_put(&names->news, &news->item);
         pthread_cond_signal(&names->changed);
         pthread_mutex_unlock(&names->lock);
+        if (!has_room)
+                free(news);
 }
 
 struct infp_thread_name *infp_thread_names_take(struct infp_thread_names *names)
 {
-        struct answer *answer;
+        struct infp_thread_name *answer;
 
         pthread_mutex_lock(&names->lock);
-        answer = names->answers;
-        if (answer) {
-                names->answers = answer->next;
-                names->n_answers--;
-                if (!names->answers)
-                        names->last_answer = &names->answers;
-        }
+        answer = infp_fifo_take(&names->answers);
         pthread_mutex_unlock(&names->lock);
-        return answer ? &answer->name : NULL;
+        return answer;
 }
 
 uint64_t infp_thread_names_cpu_ns(struct infp_thread_names *names)

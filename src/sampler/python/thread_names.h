@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/fifo.h"
 #include "sampler/python/find.h"
 #include "sampler/spaces/process.h"
 
@@ -19,6 +20,7 @@ struct infp_thread_names *infp_thread_names_free(struct infp_thread_names *names
 void infp_thread_names_know(struct infp_thread_names *names, pid_t pid, const struct infp_python *python);
 
 struct infp_thread_name {
+        struct infp_fifo_item item;
         pid_t pid;
         int32_t tid;
         char name[INFP_THREAD_NAME]; /* "": it has none any more */
