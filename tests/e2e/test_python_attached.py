@@ -153,16 +153,19 @@ def test_running_worst_case(infprof, attach, start, tmp_path):
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) > 1:  # on one CPU the program does not run while it is read
         os.sched_setaffinity(process.pid, {cpus[0]})
-    found = attach(process.pid, hz=999, duration="3s", cpus=cpus[1:] or cpus)
     good = bad = 0
-    for names, count in found.stacks:
-        levels = [name for name in names if re.fullmatch(r"f\d_[abcd]", name)]
-        good_order = [int(name[1]) for name in levels] == list(range(6, 6 - len(levels), -1))
-        if len({name[-1] for name in levels}) <= 1 and good_order:
-            good += count
-        else:
-            bad += count
-    assert good > 10 and bad <= 0.015 * (good + bad), (good, bad)  # how many there are is the machine's
+    for attempt in range(10):  # how many samples there are is the machine's
+        found = attach(process.pid, hz=999, duration="3s", cpus=cpus[1:] or cpus)
+        for names, count in found.stacks:
+            levels = [name for name in names if re.fullmatch(r"f\d_[abcd]", name)]
+            good_order = [int(name[1]) for name in levels] == list(range(6, 6 - len(levels), -1))
+            if len({name[-1] for name in levels}) <= 1 and good_order:
+                good += count
+            else:
+                bad += count
+        if good > 50 and found.stacks:
+            break
+    assert good > 50 and bad <= 0.015 * (good + bad), (good, bad)
     words = run([infprof, "report", "functions", "-r", found.run.path]).stdout
     assert len(cpus) == 1 or found.rejected() > 0.02, found.sampler
     assert ("This profile is biased" in " ".join(words.split())) == (found.rejected() > 0.1), (found.sampler, words)
