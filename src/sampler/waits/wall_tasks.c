@@ -1,4 +1,4 @@
-#include "sampler/waits/wall_tasks.h"
+#include "sampler/waits/wall_tasks_parts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,81 +12,15 @@
 #include "base/time.h"
 #include "model/stack_tables.h"
 #include "sampler/python/pages.h"
-#include "unwind/python/task.h"
 
 enum {
-        TRIES = 4,        /* of tasks whose loop runs */
-        CHAIN = 256,      /* coroutines of a task, and of tasks that it awaits */
-        AWAITED = 16,     /* tasks that await each other */
-        POOL = 64 * 1024, /* frames of all tasks that are new in a look */
+        TRIES = 4, /* of tasks whose loop runs */
         LISTED = 16 * 1024,
         COST = 20, /* after a look the tasks of its loop are left alone for so many times as long */
         FIRST_PAUSE_MS = 100,
 };
 #define LAST_PAUSE_NS (10 * INFP_NS_PER_S)
 #define TYPES_NS (10 * INFP_NS_PER_S) /* a type may be gone, and another one be in its place */
-
-struct known {
-        uint64_t address, hash, whole; /* as in struct one */
-        bool is_linked;
-};
-
-/* A callback that a loop is in, as of a look. */
-struct callback {
-        uint64_t loop; /* 0: it is in none, or it is not known */
-        uint64_t queue, taken, socket;
-        uint64_t begin_ns, t_ns;
-};
-
-/* What is known of the tasks of a thread's loop. */
-struct loop {
-        uint64_t state; /* of the thread */
-        int32_t tid;
-        bool is_current;          /* it was looked at when its thread was read last */
-        struct callback callback; /* as of the last look that was true */
-        uint64_t next_ns;
-        struct known *tasks; /* by address */
-        uint32_t n;
-};
-
-/* A task in the running look. */
-struct one {
-        struct infp_wall_task task;
-        uint64_t hash;                             /* of all that is told of it alone */
-        uint64_t whole;                            /* and of the tasks that it awaits, and these */
-        uint64_t waits_for;                        /* what it awaits */
-        uint32_t next;                             /* index of the task that it awaits; UINT32_MAX: none */
-        bool is_read, is_sure, is_new, is_foreign; /* is_foreign: of another loop, or over */
-        bool has_frames, is_linked;                /* is_linked: it awaits a task, or one awaits it */
-        const struct infp_frames_one *joined;      /* with those of the tasks that it awaits */
-        uint32_t n_joined;
-};
-
-struct infp_wall_tasks {
-        struct infp_python python;
-        int root_fd;
-        bool is_ready; /* where tasks are is known */
-        uint64_t again_ns, pause_ns, types_ns, own_cpu_ns, lag_cpu_ns;
-        struct infp_python_task_layout layout;
-        struct infp_python_objects objects;
-        struct loop *loops;
-        uint32_t n_loops;
-
-        /* The look. */
-        bool has_look, is_missing; /* is_missing: there should have been one */
-        uint32_t loop;             /* its index; UINT32_MAX: none */
-        bool has_no_queue;
-        struct callback callback; /* with its frames */
-        uint32_t n_callback;
-        struct infp_frames_one callback_frames[INFP_FRAMES_MOST];
-        uint32_t n, n_pool;
-        uint64_t torn, left_out;
-        struct one ones[INFP_WALL_TASKS];
-        struct infp_frames_one *pool;
-        uint64_t *listed;
-        struct infp_python_task task; /* the one that is read */
-        struct infp_python_frame chain[CHAIN], thread[INFP_FRAMES_MOST];
-};
 
 struct infp_wall_tasks *infp_wall_tasks_new(const struct infp_python *python, int root_fd)
 {
@@ -96,7 +30,7 @@ struct infp_wall_tasks *infp_wall_tasks_new(const struct infp_python *python, in
                 return NULL;
         ret->python = *python;
         ret->root_fd = root_fd;
-        ret->pool = malloc(POOL * sizeof(*ret->pool)); /* untouched memory costs nothing */
+        ret->pool = malloc(WALL_POOL * sizeof(*ret->pool)); /* untouched memory costs nothing */
         ret->listed = malloc(LISTED * sizeof(*ret->listed));
         return ret->pool && ret->listed ? ret : infp_wall_tasks_free(ret);
 }
@@ -174,7 +108,7 @@ static bool keep_frames(struct infp_wall_tasks *tasks, const struct infp_wall_ta
         const uint32_t n = tasks->task.runs ? find_running(tasks, look) : tasks->task.n_frames;
         struct infp_frames_one *frames = tasks->pool + tasks->n_pool;
 
-        if (n > POOL - tasks->n_pool || (tasks->task.runs && !n))
+        if (n > WALL_POOL - tasks->n_pool || (tasks->task.runs && !n))
                 return false;
         for (uint32_t i = 0; i < n; i++) {
                 const struct infp_python_frame *frame = tasks->task.runs ? &tasks->thread[i] : &tasks->chain[n - 1 - i];
@@ -228,30 +162,30 @@ static void describe(struct infp_wall_tasks *tasks, struct infp_wall_task *ret)
                 snprintf(ret->state, sizeof(ret->state), "waiting for %s", type ? type->name : "a future");
 }
 
-static int by_address(const void *a, const void *b)
+int infp_wall_by_address(const void *a, const void *b)
 {
         const uint64_t *x = a, *y = b; /* the first member of both */
 
         return (*x > *y) - (*x < *y);
 }
 
-static const struct known *find_known(const struct infp_wall_tasks *tasks, uint64_t address)
+const struct wall_known *infp_wall_known(const struct infp_wall_tasks *tasks, uint64_t address)
 {
-        const struct loop *loop = &tasks->loops[tasks->loop];
+        const struct wall_loop *loop = &tasks->loops[tasks->loop];
 
-        return loop->n ? bsearch(&address, loop->tasks, loop->n, sizeof(*loop->tasks), by_address) : NULL;
+        return loop->n ? bsearch(&address, loop->tasks, loop->n, sizeof(*loop->tasks), infp_wall_by_address) : NULL;
 }
 
 /* Reads one. It is sure where nothing moves meanwhile, or where it is what it was before. */
 static void read_one(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
-                     const struct infp_python_asyncio *asyncio, uint64_t loop, struct one *one)
+                     const struct infp_python_asyncio *asyncio, uint64_t loop, struct wall_one *one)
 {
         struct infp_python_task *task = &tasks->task;
         const uint64_t address = one->task.address;
-        const struct known *known = find_known(tasks, address);
+        const struct wall_known *known = infp_wall_known(tasks, address);
         uint64_t hash;
 
-        if (infp_python_task_read(&tasks->objects, asyncio, address, task, tasks->chain, CHAIN) < 0 ||
+        if (infp_python_task_read(&tasks->objects, asyncio, address, task, tasks->chain, WALL_CHAIN) < 0 ||
             task->chain == INFP_PYTHON_CHAIN_CUT) {
                 one->is_read = false;
                 return;
@@ -264,6 +198,8 @@ static void read_one(struct infp_wall_tasks *tasks, const struct infp_wall_tasks
                 one->is_sure = true;
                 return;
         }
+        if (one->hash != hash)
+                one->n_behind = 0;
         one->hash = hash;
         one->waits_for = task->state == INFP_PYTHON_TASK_WAITING ? task->waiter : 0;
         one->has_frames = task->runs || one->is_linked || !known || known->hash != hash || known->is_linked;
@@ -318,7 +254,7 @@ static void prune(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_lo
 static uint32_t loop_of(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, bool may_add)
 {
         const uint64_t state = look->threads[look->place].state;
-        struct loop *grown;
+        struct wall_loop *grown;
 
         for (uint32_t i = 0; i < tasks->n_loops; i++)
                 if (tasks->loops[i].state == state)
@@ -331,13 +267,8 @@ static uint32_t loop_of(struct infp_wall_tasks *tasks, const struct infp_wall_ta
                 return UINT32_MAX;
         tasks->loops = grown;
         grown[tasks->n_loops] =
-                (struct loop){ .state = state, .tasks = malloc(INFP_WALL_TASKS * sizeof(struct known)) };
+                (struct wall_loop){ .state = state, .tasks = malloc(INFP_WALL_TASKS * sizeof(struct wall_known)) };
         return grown[tasks->n_loops].tasks ? tasks->n_loops++ : UINT32_MAX;
-}
-
-static int compare_words(const void *a, const void *b)
-{
-        return by_address(a, b);
 }
 
 /* Each once, in their order. False: the lists changed meanwhile. */
@@ -352,12 +283,12 @@ static bool list_tasks(struct infp_wall_tasks *tasks, const struct infp_wall_tas
                                       &is_whole);
         if (!is_whole && n < LISTED)
                 return false;
-        infp_sort(tasks->listed, n, sizeof(*tasks->listed), compare_words);
+        infp_sort(tasks->listed, n, sizeof(*tasks->listed), infp_wall_by_address);
         for (uint32_t i = 0; i < n; i++) {
                 if (i && tasks->listed[i] == tasks->listed[i - 1]) /* it is in two lists */
                         continue;
                 if (tasks->n < INFP_WALL_TASKS)
-                        tasks->ones[tasks->n++] = (struct one){ .task.address = tasks->listed[i] };
+                        tasks->ones[tasks->n++] = (struct wall_one){ .task.address = tasks->listed[i] };
                 else
                         tasks->left_out++;
         }
@@ -374,7 +305,7 @@ static bool read_all(struct infp_wall_tasks *tasks, const struct infp_wall_tasks
 
         tasks->objects.memory = infp_python_pages_begin(&pages, memory);
         for (uint32_t i = 0; i < tasks->n; i++) {
-                struct one *one = &tasks->ones[i];
+                struct wall_one *one = &tasks->ones[i];
 
                 if (one->is_sure || one->is_foreign)
                         continue;
@@ -394,106 +325,6 @@ static void read_tries(struct infp_wall_tasks *tasks, const struct infp_wall_tas
                         return;
 }
 
-/* ---- tasks that await tasks ---- */
-
-static uint32_t find_awaited(const struct infp_wall_tasks *tasks, uint64_t address)
-{
-        const struct one *found =
-                address ? bsearch(&address, tasks->ones, tasks->n, sizeof(*tasks->ones), by_address) : NULL;
-
-        return found && found->is_sure && !found->is_foreign ? (uint32_t) (found - tasks->ones) : UINT32_MAX;
-}
-
-/* The next one on the way from ones[i] to what it waits for at last; n: how many were before it. */
-static struct one *next_of(struct infp_wall_tasks *tasks, const struct one *one, unsigned n)
-{
-        return one->next != UINT32_MAX && n < AWAITED ? &tasks->ones[one->next] : NULL;
-}
-
-/* Whether it is new, by itself or by those that it awaits. */
-static void judge(struct infp_wall_tasks *tasks, struct one *one)
-{
-        const struct known *known = find_known(tasks, one->task.address);
-        bool is_running = one->has_frames && one->task.is_running;
-        unsigned n = 0;
-
-        one->whole = one->hash;
-        for (const struct one *at = one; (at = next_of(tasks, at, n)); n++) {
-                one->whole = infp_hash64(&at->hash, sizeof(at->hash), one->whole);
-                is_running |= at->has_frames && at->task.is_running;
-        }
-        one->is_new = is_running || !known || known->whole != one->whole;
-}
-
-/* Finds who awaits whom. True: of some that are needed the frames were not kept. */
-static bool link_tasks(struct infp_wall_tasks *tasks)
-{
-        bool needs = false;
-
-        for (uint32_t i = 0; i < tasks->n; i++) {
-                tasks->ones[i].next =
-                        tasks->ones[i].is_foreign ? UINT32_MAX : find_awaited(tasks, tasks->ones[i].waits_for);
-                if (tasks->ones[i].next != UINT32_MAX)
-                        tasks->ones[i].is_linked = tasks->ones[tasks->ones[i].next].is_linked = true;
-        }
-        for (uint32_t i = 0; i < tasks->n; i++)
-                if (tasks->ones[i].is_sure)
-                        judge(tasks, &tasks->ones[i]);
-        for (uint32_t i = 0; i < tasks->n; i++) {
-                struct one *one = &tasks->ones[i];
-
-                if (!one->is_sure || !one->is_linked || one->has_frames)
-                        continue;
-                one->is_read = one->is_sure = false;
-                needs = true;
-        }
-        return needs;
-}
-
-/* Its frames, and before them those of the tasks that it awaits, as far as there is room. */
-static void join(struct infp_wall_tasks *tasks, struct one *one)
-{
-        const struct one *way[AWAITED];
-        struct infp_frames_one *frames = tasks->pool + tasks->n_pool;
-        uint32_t n = one->task.n, size = 0;
-        unsigned n_way = 0;
-
-        for (const struct one *at = one; (at = next_of(tasks, at, n_way)); n += at->task.n) {
-                if (!at->is_sure || !at->has_frames) { /* it has changed all the time */
-                        one->whole = 0;
-                        break;
-                }
-                if (n + at->task.n > CHAIN)
-                        break;
-                way[n_way++] = at;
-        }
-        if (!n_way || n > POOL - tasks->n_pool)
-                return;
-        one->task.is_cut |= way[n_way - 1]->task.is_cut;
-        while (n_way > 0) {
-                const struct infp_wall_task *task = &way[--n_way]->task;
-
-                memcpy(frames + size, task->frames, task->n * sizeof(*frames));
-                size += task->n;
-        }
-        memcpy(frames + size, one->task.frames, one->task.n * sizeof(*frames));
-        one->joined = frames;
-        one->n_joined = n;
-        tasks->n_pool += n;
-}
-
-static void join_tasks(struct infp_wall_tasks *tasks)
-{
-        for (uint32_t i = 0; i < tasks->n; i++)
-                if (tasks->ones[i].is_sure && tasks->ones[i].is_new && tasks->ones[i].next != UINT32_MAX)
-                        join(tasks, &tasks->ones[i]);
-        for (uint32_t i = 0; i < tasks->n; i++)
-                if (tasks->ones[i].n_joined) {
-                        tasks->ones[i].task.frames = tasks->ones[i].joined;
-                        tasks->ones[i].task.n = tasks->ones[i].n_joined;
-                }
-}
-
 static bool read_loop(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, uint64_t loop)
 {
         struct infp_python_asyncio asyncio;
@@ -502,9 +333,10 @@ static bool read_loop(struct infp_wall_tasks *tasks, const struct infp_wall_task
             !list_tasks(tasks, look, &asyncio))
                 return false;
         read_tries(tasks, look, &asyncio, loop);
-        for (unsigned i = 0; link_tasks(tasks) && i < TRIES; i++)
+        infp_wall_follow_futures(tasks, look);
+        for (unsigned i = 0; infp_wall_link_tasks(tasks) && i < TRIES; i++)
                 read_tries(tasks, look, &asyncio, loop);
-        join_tasks(tasks);
+        infp_wall_join_tasks(tasks);
         for (uint32_t i = 0; i < tasks->n; i++)
                 tasks->torn += !tasks->ones[i].is_sure && !tasks->ones[i].is_foreign;
         return true;
@@ -525,7 +357,7 @@ static uint64_t socket_of(const struct infp_wall_tasks *tasks, int32_t pid, int3
 /* Of the thread's frames those of the callback; 0: it is in none. What is copied of pages is what does not change meanwhile: where the queue
  * is, and the names of code. Frames that are read while nothing is taken from the queue are of the callback that was taken last. */
 static uint32_t walk_callback(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look, uint64_t loop,
-                              const struct infp_python_memory *copies, struct callback *ret)
+                              const struct infp_python_memory *copies, struct wall_callback *ret)
 {
         struct infp_python_objects *objects = &tasks->objects;
         const struct infp_python_memory memory = objects->memory;
@@ -561,7 +393,7 @@ static void look_at_callback(struct infp_wall_tasks *tasks, const struct infp_wa
         const uint64_t begin_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         struct infp_python_pages pages;
         const struct infp_python_memory copies = infp_python_pages_begin(&pages, tasks->objects.memory);
-        struct callback callback;
+        struct wall_callback callback;
         const uint32_t n = walk_callback(tasks, look, loop, &copies, &callback);
 
         infp_python_pages_done(&pages);
@@ -576,7 +408,7 @@ static void look_at_callback(struct infp_wall_tasks *tasks, const struct infp_wa
         tasks->lag_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
-static bool is_same_callback(const struct callback *a, const struct callback *b)
+static bool is_same_callback(const struct wall_callback *a, const struct wall_callback *b)
 {
         return a->loop == b->loop && a->queue == b->queue && a->taken == b->taken && a->socket == b->socket;
 }
@@ -584,10 +416,10 @@ static bool is_same_callback(const struct callback *a, const struct callback *b)
 /* A look that found nothing changes nothing: what is found next is the same callback, or it is another one. */
 bool infp_wall_tasks_hold(struct infp_wall_tasks *tasks, int32_t tid, bool is_idle, struct infp_wall_hold *ret)
 {
-        struct callback now = tasks->callback, *known = NULL;
+        struct wall_callback now = tasks->callback, *known = NULL;
 
         for (uint32_t i = 0; i < tasks->n_loops; i++) {
-                struct loop *loop = &tasks->loops[i];
+                struct wall_loop *loop = &tasks->loops[i];
 
                 if (loop->tid != tid)
                         continue;
@@ -625,7 +457,7 @@ void infp_wall_tasks_drop(struct infp_wall_tasks *tasks)
 static void look_at(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look)
 {
         const struct infp_python_memory memory = infp_python_process_memory(look->tid);
-        const uint64_t begin_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        const uint64_t begin_ns = infp_clock_ns(CLOCK_MONOTONIC), begin_cpu_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         uint64_t loop;
 
         infp_wall_tasks_drop(tasks);
@@ -651,7 +483,7 @@ static void look_at(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_
         tasks->is_missing = !tasks->has_look;
         if (tasks->is_missing && begin_ns < tasks->loops[tasks->loop].next_ns)
                 return;
-        tasks->loops[tasks->loop].next_ns = begin_ns + COST * (infp_clock_ns(CLOCK_MONOTONIC) - begin_ns);
+        tasks->loops[tasks->loop].next_ns = begin_ns + COST * (infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns);
 }
 
 void infp_wall_tasks_look(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look)
@@ -672,7 +504,7 @@ bool infp_wall_tasks_have_come(struct infp_wall_tasks *tasks, int32_t pid)
 bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn *tell, void *context,
                           struct infp_wall_tasks_counts *counts)
 {
-        struct loop *loop;
+        struct wall_loop *loop;
         uint32_t at = 0, n = 0;
 
         counts->own_cpu_ns += tasks->own_cpu_ns;
@@ -685,7 +517,7 @@ bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn 
         counts->torn += tasks->torn;
         counts->left_out += tasks->left_out;
         for (uint32_t i = 0; i <= tasks->n; i++) { /* both are in the order of addresses */
-                const struct one *one = i < tasks->n ? &tasks->ones[i] : NULL;
+                const struct wall_one *one = i < tasks->n ? &tasks->ones[i] : NULL;
 
                 for (; at < loop->n && (!one || loop->tasks[at].address < one->task.address); at++)
                         tell(context, loop->tasks[at].address, NULL);
@@ -700,10 +532,14 @@ bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn 
                         tell(context, one->task.address, &one->task);
         }
         for (uint32_t i = 0; i < tasks->n; i++) {
-                const struct one *one = &tasks->ones[i];
+                const struct wall_one *one = &tasks->ones[i];
 
                 if (one->is_sure) /* one that runs is told of each time */
-                        loop->tasks[n++] = (struct known){ one->task.address, one->hash, one->whole, one->is_linked };
+                        loop->tasks[n++] = (struct wall_known){
+                                one->task.address, one->hash,
+                                one->whole,        one->n_behind ? tasks->ones[one->behind].task.address : 0,
+                                one->n_behind,     one->is_linked
+                        };
         }
         loop->n = n;
         infp_wall_tasks_drop(tasks);
