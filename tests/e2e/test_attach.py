@@ -129,7 +129,12 @@ SERVER = """
 import os, socket, sys, time
 listener = socket.socket(getattr(socket, sys.argv[2]))
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-listener.bind(("::1" if sys.argv[2] == "AF_INET6" else "127.0.0.1", int(sys.argv[1])))
+while True:
+    try:
+        listener.bind(("::1" if sys.argv[2] == "AF_INET6" else "127.0.0.1", int(sys.argv[1])))
+        break
+    except OSError:  # a worker of the first server is still about to end
+        time.sleep(0.01)
 listener.listen()
 print(listener.getsockname()[1], flush=True)
 os.fork()  # a worker that shares the socket

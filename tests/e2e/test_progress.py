@@ -41,7 +41,8 @@ def test_finishing(infprof, record, run_dir):
     assert "names of code: reading the stacks\033[K" in shown and lasting(shown) == [""]
     shown = on_terminal(infprof, "record", "-t", "100ms", "-o", f"{run_dir}2", "--", "sleep", "0.2")
     assert "names of code: reading the stacks\033[K" in shown
-    assert [line[:9] for line in lasting(shown) if line] == ["infprof: "]
+    said = [line for line in lasting(shown) if line]  # on a busy machine also that samples came late
+    assert all(line.startswith("infprof: ") for line in said) and sum("recorded; read it with" in line for line in said) == 1, said
 
 
 def test_import_and_page(infprof, run_dir, tmp_path):
