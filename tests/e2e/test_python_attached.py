@@ -154,7 +154,7 @@ def test_running_worst_case(infprof, attach, start, tmp_path):
     if len(cpus) > 1:  # on one CPU the program does not run while it is read
         os.sched_setaffinity(process.pid, {cpus[0]})
     good = bad = 0
-    for attempt in range(10):  # how many samples there are is the machine's
+    for attempt in range(20):  # how many samples there are is the machine's
         found = attach(process.pid, hz=999, duration="3s", cpus=cpus[1:] or cpus)
         for names, count in found.stacks:
             levels = [name for name in names if re.fullmatch(r"f\d_[abcd]", name)]
@@ -163,9 +163,9 @@ def test_running_worst_case(infprof, attach, start, tmp_path):
                 good += count
             else:
                 bad += count
-        if good > 50 and found.stacks:
+        if good > 30 and found.stacks:
             break
-    assert good > 50 and bad <= 0.015 * (good + bad), (good, bad)
+    assert good > 30 and bad <= 0.015 * (good + bad), (good, bad)
     words = run([infprof, "report", "functions", "-r", found.run.path]).stdout
     assert len(cpus) == 1 or found.rejected() > 0.02, found.sampler
     assert ("This profile is biased" in " ".join(words.split())) == (found.rejected() > 0.1), (found.sampler, words)
