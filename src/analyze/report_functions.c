@@ -160,7 +160,8 @@ void infp_report_functions_done(struct infp_report_functions *functions)
                 infp_flame_done(&functions->flames[i]);
                 infp_flame_done(&functions->lines[i]);
         }
-        infp_strings_done(&functions->strings);
+        for (unsigned i = 0; i < INFP_COUNT(functions->strings); i++)
+                infp_strings_done(&functions->strings[i]);
         functions->n = 0;
 }
 
@@ -221,10 +222,9 @@ static int add_flames(struct infp_profile *profile, struct infp_report_functions
         struct count counts[INFP_STACK_MODES];
         const unsigned n = find_modes(profile, counts);
 
-        INFP_TRY(find_busy(profile, &ret->busy, err));
         INFP_TRY(infp_profile_take_part(profile, ret->part, err));
-        for (; ret->n < n; ret->n++) {
-                const struct count *count = &counts[ret->n];
+        for (unsigned i = 0; i < n; i++, ret->n++) {
+                const struct count *count = &counts[i];
                 int r;
 
                 INFP_TRY(make_flame(profile, count->mode, INFP_FLAME_BY_NOTHING, count->samples, &ret->flames[ret->n],
@@ -237,23 +237,38 @@ static int add_flames(struct infp_profile *profile, struct infp_report_functions
         return 0;
 }
 
+/* 1: there are some of that unit; 0: none, or several modes of an import: `flamegraph --mode` takes one. */
+static int read_unit(struct infp_run *run, const struct infp_profile_options *options, struct infp_strings *ret_strings,
+                     struct infp_report_functions *ret, struct infp_err *err)
+{
+        infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
+        int r = infp_profile_read(run, options, &profile, err);
+
+        if (r == -ENODATA || r == -EINVAL)
+                return 0;
+        INFP_TRY(r);
+        r = options->unit ? 0 : find_busy(&profile, &ret->busy, err);
+        if (r >= 0)
+                r = add_flames(&profile, ret, err);
+        *ret_strings = profile.strings;
+        profile.strings = (struct infp_strings){ 0 };
+        return r < 0 ? r : 1;
+}
+
 int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, enum infp_profile_part part,
                                struct infp_report_functions *ret, struct infp_err *err)
 {
-        infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
-        const struct infp_profile_options options = { .t0 = t0, .t1 = t1, .all_modes = true };
+        struct infp_profile_options options = { .t0 = t0, .t1 = t1, .all_modes = true };
         int r;
 
         *ret = (struct infp_report_functions){ .part = part };
         INFP_TRY(infp_sampling_read(run, t0, t1, &ret->sampling, err));
-        r = infp_profile_read(run, &options, &profile, err);
-        if (r == -ENODATA || r == -EINVAL) /* none; several modes of an import: `flamegraph --mode` takes one */
-                return 0;
-        INFP_TRY(r);
-        r = add_flames(&profile, ret, err);
-        ret->strings = profile.strings;
-        profile.strings = (struct infp_strings){ 0 };
+        r = read_unit(run, &options, &ret->strings[0], ret, err);
+        if (r >= 0 && infp_sampling_find(&ret->sampling, INFP_STACK_HEAP_ALLOCATED)) {
+                options.unit = infp_stack_modes[INFP_STACK_HEAP_ALLOCATED].unit;
+                r = read_unit(run, &options, &ret->strings[1], ret, err);
+        }
         if (r < 0)
                 infp_report_functions_done(ret);
-        return r;
+        return r < 0 ? r : 0;
 }

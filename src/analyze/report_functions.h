@@ -30,8 +30,8 @@ struct infp_report_functions {
         unsigned n;
         enum infp_profile_part part; /* of the stacks, in both */
         struct infp_sampling sampling;
-        struct infp_busy busy;       /* of mode cpu, of whole stacks; none: seconds 0 */
-        struct infp_strings strings; /* of the flames */
+        struct infp_busy busy;          /* of mode cpu, of whole stacks; none: seconds 0 */
+        struct infp_strings strings[2]; /* of the flames: those in seconds, those of the heap */
 };
 
 /* Our modes; of an imported profile its only mode. n is 0 without stacks. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/core/preload.h"
+#include "agent/heap/hooks.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/rights.h"
@@ -84,35 +85,46 @@ static void set_asan(struct infp_preload *ret)
                  before && *before ? ":" : "");
 }
 
-int infp_preload_variables(const struct infp_sampler_options *options, struct infp_preload *ret,
+int infp_preload_variables(const struct infp_sampler_options *options, bool has_sampler, struct infp_preload *ret,
                            const char *variables[INFP_PRELOAD_VARIABLES + 1], struct infp_err *err)
 {
-        const char *before = getenv("LD_PRELOAD");
+        const char *before = getenv("LD_PRELOAD"),
+                   *file = options->heap_bytes ? INFP_PRELOAD_HEAP_FILE : INFP_PRELOAD_FILE;
+        const bool is_first = options->heap_bytes;
         char directory[PATH_MAX];
+        int n = 0;
 
         if (!options->cache_directory)
-                return infp_fail(err, -ENOENT,
-                                 "the sampler inside Python processes needs a directory for unwind tables, and neither "
-                                 "XDG_CACHE_HOME nor HOME is set");
+                return infp_fail(
+                        err, -ENOENT,
+                        "what is preloaded needs a directory for unwind tables, and neither XDG_CACHE_HOME nor "
+                        "HOME is set");
         INFP_TRY(find_directory(directory, sizeof(directory), err));
         if (strpbrk(directory, " :"))
                 return infp_fail(err, -EINVAL,
                                  "%s cannot be preloaded: its path has a blank or a colon, at which LD_PRELOAD ends a "
                                  "name; install infprof elsewhere",
                                  directory);
-        if ((size_t) snprintf(ret->preload, sizeof(ret->preload), "LD_PRELOAD=%s%s%s/%s", before ? before : "",
-                              before && *before ? ":" : "", directory, INFP_PRELOAD_FILE) >= sizeof(ret->preload))
+        /* An allocator that is preloaded is the next one of ours; else what is there stays in front. */
+        if ((size_t) snprintf(ret->preload, sizeof(ret->preload), "LD_PRELOAD=%s%s%s/%s%s%s",
+                              before && !is_first ? before : "", before && *before && !is_first ? ":" : "", directory,
+                              file, before && *before && is_first ? ":" : "",
+                              before && is_first ? before : "") >= sizeof(ret->preload))
                 return infp_fail(err, -EINVAL, "LD_PRELOAD is too long already");
         snprintf(ret->agent, sizeof(ret->agent), INFP_AGENT_ENV "=%s/%s", directory, INFP_AGENT_FILE);
         snprintf(ret->hz, sizeof(ret->hz), INFP_AGENT_ENV_HZ "=%" PRIu64 ".%03" PRIu64,
                  (uint64_t) (options->cpu_hz * 1000) / 1000, (uint64_t) (options->cpu_hz * 1000) % 1000);
         snprintf(ret->tables, sizeof(ret->tables), INFP_AGENT_ENV_TABLES "=%s", options->cache_directory);
-        variables[0] = ret->preload;
-        variables[1] = ret->agent;
-        variables[2] = ret->hz;
-        variables[3] = ret->tables;
+        snprintf(ret->heap, sizeof(ret->heap), INFP_AGENT_ENV_HEAP "=%" PRIu64, options->heap_bytes);
         set_asan(ret);
-        variables[4] = ret->asan;
-        variables[5] = NULL;
-        return 0;
+        variables[n++] = ret->preload;
+        variables[n++] = ret->agent;
+        variables[n++] = ret->tables;
+        variables[n++] = ret->asan;
+        if (has_sampler)
+                variables[n++] = ret->hz;
+        if (options->heap_bytes)
+                variables[n++] = ret->heap;
+        variables[n] = NULL;
+        return n;
 }

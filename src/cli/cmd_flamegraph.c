@@ -21,7 +21,8 @@ static const struct infp_option options[] = {
           "UUID_flamegraph.html beside the run)",
           false },
         { 0, "svg", NULL, "a picture that also works without scripts", false },
-        { 0, "folded", NULL, "one line per stack, root first, with its number of samples", false },
+        { 0, "folded", NULL, "one line per stack, root first, with its number of samples, of the heap its bytes",
+          false },
         { 0, "pprof", NULL, "for `go tool pprof` and other readers of profile.proto", false },
         { 0, "speedscope", NULL, "for speedscope.app: one profile per thread, or as --by says", false },
         { 0, "chrome", NULL, "for ui.perfetto.dev and chrome://tracing: one track per thread", false },
@@ -34,7 +35,8 @@ static const struct infp_option options[] = {
         { 0, "by", "WHAT",
           "one graph per process, thread, state, mode or task (of asyncio); or group by module or line", false },
         { 0, "mode", "MODE",
-          "cpu, wall, off-cpu, python, async, lag, heap, or a mode of an imported profile (default: cpu; with "
+          "cpu, wall, off-cpu, python, async, lag, heap (in use at the end), heap-peak, heap-allocated, or a mode of "
+          "an imported profile (default: cpu; with "
           "--python-only python, where that was recorded)",
           false },
         { 0, "pid", "PID", "only this process", false },

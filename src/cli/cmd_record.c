@@ -168,15 +168,24 @@ static int open_capture(struct record *r, struct infp_err *err)
         return infp_capture_open(&options, &r->capture, err);
 }
 
-/* Returns how many variables. Without it stacks have no Python frames. */
+/* Returns how many variables. Without it stacks have no Python frames, and the heap is not sampled. */
 static unsigned preload_sampler(struct record *r, struct infp_preload *preload, const char **variables)
 {
+        struct infp_sampler_options *options = &r->options.sampler;
+        const bool has_sampler = infp_preload_is_wanted(options);
         struct infp_err err = { "" };
+        int n;
 
-        r->options.sampler.is_inside = infp_preload_variables(&r->options.sampler, preload, variables, &err) >= 0;
-        if (!r->options.sampler.is_inside && r->options.sampler.python == INFP_PYTHON_INSIDE)
+        if (!r->options.command || (!has_sampler && !options->heap_bytes))
+                return 0;
+        n = infp_preload_variables(options, has_sampler, preload, variables, &err);
+        options->is_inside = has_sampler && n > 0;
+        if (n < 0 && options->heap_bytes)
+                infp_say("record: the heap is not recorded: %s", err.text);
+        else if (n < 0 && options->python == INFP_PYTHON_INSIDE)
                 infp_say("record: Python frames are not recorded: %s", err.text);
-        return r->options.sampler.is_inside ? INFP_PRELOAD_VARIABLES : 0;
+        options->heap_bytes = n < 0 ? 0 : options->heap_bytes;
+        return n < 0 ? 0 : (unsigned) n;
 }
 
 /* Forks the command before this process changes, see child.h. */
@@ -193,8 +202,7 @@ static int open_child(struct record *r, struct infp_err *err)
         snprintf(variable, sizeof(variable), "INFPROF_RUN=%s", r->info.uuid);
         if (!getenv(INFP_RING_ENV))
                 more[n++] = INFP_RING_ENV "=1";
-        if (r->options.command && infp_preload_is_wanted(&r->options.sampler))
-                n += preload_sampler(r, &preload, more + n);
+        n += preload_sampler(r, &preload, more + n);
         if (r->options.jit_names)
                 infp_jit_names_variables(&jit_names, more + n);
         if (r->options.capture)

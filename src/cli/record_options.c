@@ -65,7 +65,7 @@ int infp_source_settings(const struct infp_arguments *arguments, struct infp_set
         return 0;
 }
 
-enum { MIN_DEPTH = 128, MIN_STACK_BYTES = 1024 };
+enum { MIN_DEPTH = 128, MIN_STACK_BYTES = 1024, MIN_HEAP_BYTES = 1024, MAX_HEAP_BYTES = 1 << 30 };
 
 /* "--NAME", "--NAME=HZ". Stays 0 when it is not given. */
 static int read_rate(const struct infp_arguments *arguments, const char *name, double standard, double most,
@@ -140,6 +140,20 @@ static int read_off_cpu(const struct infp_arguments *arguments, struct infp_samp
         return 0;
 }
 
+/* "--heap", "--heap=BYTES" */
+static int read_heap(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
+{
+        const char *text = infp_argument(arguments, "heap");
+
+        if (!text)
+                return 0;
+        ret->heap_bytes = INFP_SAMPLER_DEFAULT_HEAP_BYTES;
+        if (*text && (infp_parse_size(text, &ret->heap_bytes) < 0 || ret->heap_bytes < MIN_HEAP_BYTES ||
+                      ret->heap_bytes > MAX_HEAP_BYTES))
+                return infp_fail(err, -EINVAL, "--heap=%s: a sample each 1K to 1G bytes", text);
+        return 0;
+}
+
 static int read_blocking(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
 {
         if (!infp_argument_given(arguments, "blocking"))
@@ -183,6 +197,7 @@ static int read_sampler(const struct infp_arguments *arguments, struct infp_samp
 
         *ret = (struct infp_sampler_options){ .off_cpu = false };
         INFP_TRY(read_off_cpu(arguments, ret, err));
+        INFP_TRY(read_heap(arguments, ret, err));
         INFP_TRY(read_rate(arguments, "cpu", INFP_SAMPLER_DEFAULT_HZ, INFP_SAMPLER_MAX_HZ, &ret->cpu_hz, err));
         INFP_TRY(read_rate(arguments, "wall", INFP_SAMPLER_DEFAULT_WALL_HZ, INFP_SAMPLER_MAX_WALL_HZ, &ret->wall_hz,
                            err));
@@ -227,6 +242,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", "[US]", "measure how long threads are off the CPU, by stack; waits below US microseconds are summed without one (default: 100, at most 1000000)", false },
+        { 0, "heap", "[BYTES]", "sample blocks of the heap that the command allocates, one each BYTES on average: 1K to 1G (default: 64K)", false },
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
         { 0, "async", NULL, "sample what the tasks of asyncio wait for, by the line of each await, and which callback holds their loop: --wall, with the tasks as mode async, and callbacks as mode lag", false },
         { 0, "blocking", NULL, "sample --cpu of a running process by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },

@@ -77,6 +77,17 @@ static const struct infp_column sample_columns[] = {
         [INFP_STACK_SAMPLES_TASK] = INFP_COLUMN(task, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Mode async: name of the asyncio task, whose loop the thread runs."),
 };
 
+static const struct infp_column heap_columns[] = {
+        [INFP_HEAP_SAMPLES_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process. t_ns of the row is when it allocated the block."),
+        [INFP_HEAP_SAMPLES_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that allocated it."),
+        [INFP_HEAP_SAMPLES_THREAD] = INFP_COLUMN(thread, ID64, LABEL, none, DERIVED, NO, "threads", 0, NULL, "The thread under the name that it had then."),
+        [INFP_HEAP_SAMPLES_ADDRESS] = INFP_COLUMN(address, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its address."),
+        [INFP_HEAP_SAMPLES_SIZE] = INFP_COLUMN(size, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Bytes that were asked for."),
+        [INFP_HEAP_SAMPLES_WEIGHT] = INFP_COLUMN(weight, F64, GAUGE, bytes, DERIVED, NO, NULL, 0, NULL, "Bytes that it stands for: size / (1 - e^(-size / mean)), mean being the bytes between two samples on average."),
+        [INFP_HEAP_SAMPLES_STACK] = INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node of the stack that allocated it."),
+        [INFP_HEAP_SAMPLES_FREED_NS] = INFP_COLUMN(freed_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "When it was freed, as t_ns; null = it was in use as the recording, or its process, ended. Of a recording that was killed such blocks are missing."),
+};
+
 static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, python, async, lag: as in stack_samples."),
         [INFP_SAMPLER_METHOD] = INFP_COLUMN(method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How samples are taken: perf events of a tree, of threads, of CPUs, reading /proc, stops."),
@@ -169,6 +180,13 @@ const struct infp_table infp_table_thread_stops = {
         .columns = stop_columns,
         .n_columns = INFP_THREAD_STOPS_N,
 };
+const struct infp_table infp_table_heap_samples = {
+        .name = "heap_samples",
+        .bulk = true,
+        .help = "Blocks of the heap that record --heap has sampled, by bytes.",
+        .columns = heap_columns,
+        .n_columns = INFP_HEAP_SAMPLES_N,
+};
 const struct infp_table infp_table_sampler = {
         .name = "sampler",
         .help = "How well stacks were sampled, a row a mode each second.",
@@ -191,7 +209,10 @@ const struct infp_stack_mode_is infp_stack_modes[INFP_STACK_MODES] = {
         [INFP_STACK_OFF_CPU] = { "off-cpu", "seconds", "Off-CPU", "by time that threads waited", true },
         [INFP_STACK_ASYNC] = { "async", "seconds", "Asyncio", "by time of all tasks of asyncio", true },
         [INFP_STACK_LAG] = { "lag", "seconds", "Event loop lag", "by time that a callback held an event loop", true },
-        [INFP_STACK_HEAP] = { "heap", "bytes", "Heap", "by bytes of the heap", false },
+        [INFP_STACK_HEAP] = { "heap", "bytes", "Heap", "by bytes of the heap that were in use at the end", false },
+        [INFP_STACK_HEAP_PEAK] = { "heap-peak", "bytes", "Heap peak",
+                                   "by bytes of the heap that were in use when each process had the most", false },
+        [INFP_STACK_HEAP_ALLOCATED] = { "heap-allocated", "bytes", "Allocated", "by bytes that were allocated", false },
 };
 
 enum infp_stack_mode infp_stack_mode_by_name(const char *name, size_t size)

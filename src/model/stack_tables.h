@@ -13,6 +13,7 @@ extern const struct infp_table infp_table_stacks;   /* entity: nodes */
 extern const struct infp_table infp_table_threads;  /* entity: a thread under one of its names */
 extern const struct infp_table infp_table_stack_samples; /* facts */
 extern const struct infp_table infp_table_thread_stops;  /* facts: how long threads were stopped by record --blocking */
+extern const struct infp_table infp_table_heap_samples;  /* facts: blocks of the heap */
 extern const struct infp_table infp_table_sampler; /* facts: how well the sampling went, a row a mode and period */
 
 enum infp_mappings_cell {
@@ -115,6 +116,18 @@ enum {
         INFP_THREAD_STOPS_N,
 };
 
+enum {
+        INFP_HEAP_SAMPLES_PROCESS,
+        INFP_HEAP_SAMPLES_TID,
+        INFP_HEAP_SAMPLES_THREAD,
+        INFP_HEAP_SAMPLES_ADDRESS,
+        INFP_HEAP_SAMPLES_SIZE,
+        INFP_HEAP_SAMPLES_WEIGHT,
+        INFP_HEAP_SAMPLES_STACK,
+        INFP_HEAP_SAMPLES_FREED_NS,
+        INFP_HEAP_SAMPLES_N,
+};
+
 /* How samples were taken. Reports have the modes in this order. */
 enum infp_stack_mode {
         INFP_STACK_CPU,
@@ -123,7 +136,9 @@ enum infp_stack_mode {
         INFP_STACK_OFF_CPU,
         INFP_STACK_ASYNC,
         INFP_STACK_LAG,
+        INFP_STACK_HEAP_PEAK,
         INFP_STACK_HEAP,
+        INFP_STACK_HEAP_ALLOCATED,
         INFP_STACK_MODES, /* none of ours: of an imported profile */
 };
 struct infp_stack_mode_is {

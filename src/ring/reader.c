@@ -20,6 +20,7 @@
 enum {
         HEAD_LEAST = offsetof(struct infp_wire_head, run), /* what follows is read where it is there */
         SAMPLER_LEAST = offsetof(struct infp_wire_head, tables) + sizeof(uint64_t),
+        HEAP_LEAST = offsetof(struct infp_wire_head, heap_own_ns) + sizeof(uint64_t),
         METRICS_MOST = 4 * INFP_WIRE_METRICS,
         CHUNKS_MOST = INFP_WIRE_MAX_BYTES / INFP_WIRE_CHUNK,
         KIND_NAME = sizeof(((struct infp_wire_kind *) 0)->name),
@@ -145,6 +146,8 @@ int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *e
         }
         if (head->head_bytes >= SAMPLER_LEAST)
                 ret->is_sampler = head->sampler_hz_1000 != 0;
+        if (head->head_bytes >= HEAP_LEAST)
+                ret->is_sampler |= head->heap_mean != 0;
         return 0;
 }
 
@@ -709,6 +712,23 @@ bool infp_ring_sampler(struct infp_ring *ring, struct infp_ring_sampler *ret)
         ret->unmapped = atomic_load(&head->sampler_unmapped);
         infp_guarded_map_end();
         return ret->hz > 0;
+}
+
+bool infp_ring_heap(struct infp_ring *ring, struct infp_ring_heap *ret)
+{
+        struct infp_wire_head *head = ring_head(ring);
+
+        *ret = (struct infp_ring_heap){ 0 };
+        if (ring->layout.head_bytes < HEAP_LEAST)
+                return false;
+        infp_guarded_map_begin(&ring->map);
+        ret->mean_bytes = __atomic_load_n(&head->heap_mean, __ATOMIC_RELAXED);
+        ret->state = atomic_load(&head->heap_state);
+        ret->missed = atomic_load(&head->heap_missed);
+        ret->kept = atomic_load(&head->heap_kept);
+        ret->own_ns = atomic_load(&head->heap_own_ns);
+        infp_guarded_map_end();
+        return ret->mean_bytes > 0;
 }
 
 void infp_ring_offer_tables(struct infp_ring *ring, uint64_t number)

@@ -50,7 +50,7 @@ struct infp_ring_head {
         int32_t pid, parent;       /* parent 0: it does not say */
         char boot_id[40], run[40]; /* run: INFPROF_RUN of its process, "" where it had none */
         char name[16];             /* comm; "": it does not say */
-        bool is_sampler;           /* of a sampler inside the process */
+        bool is_sampler;           /* of a sampler inside the process, or of a heap agent */
 };
 /* 0; -EAGAIN: its writer has not finished it; -EBADMSG: no ring file, with the fault in words. */
 int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *err);
@@ -113,6 +113,26 @@ struct infp_ring_sampler {
         uint64_t period_ns, busy, skipped, own_ns, cpu_ns, unmapped;
 };
 bool infp_ring_sampler(struct infp_ring *ring, struct infp_ring_sampler *ret); /* false: the file is no sampler's */
+/* A heap agent inside the process (wire.h): blocks that were sampled, and those of them that were freed. Called as infp_ring_sample_fn; what is freed
+ * may come before its block. */
+struct infp_ring_block {
+        uint64_t t_ns, id, address, size;
+        int32_t tid;                         /* as the process sees it */
+        const struct infp_ring_stack *stack; /* NULL: it found no room */
+};
+struct infp_ring_heap_fns {
+        void (*take_block)(void *context, const struct infp_ring_block *block);
+        void (*take_free)(void *context, uint64_t t_ns, uint64_t id);
+        void *context;
+};
+void infp_ring_on_heap(struct infp_ring *ring, const struct infp_ring_heap_fns *fns);
+
+struct infp_ring_heap {
+        uint64_t mean_bytes;           /* between two samples */
+        uint64_t state;                /* enum infp_wire_heap of wire.h; 0: it has not begun */
+        uint64_t missed, kept, own_ns; /* as in struct infp_wire_head */
+};
+bool infp_ring_heap(struct infp_ring *ring, struct infp_ring_heap *ret); /* false: there is none */
 /* Consumer: the sampler is to use the unwind tables of this number from now on. */
 void infp_ring_offer_tables(struct infp_ring *ring, uint64_t number);
 

@@ -104,6 +104,7 @@ struct infp_ring {
         void *context;
         infp_ring_sample_fn *take_sample; /* NULL: samples are left out */
         void *sample_context;
+        struct infp_ring_heap_fns heap; /* NULL: left out */
         struct infp_row row;
         char text[INFP_RING_ROW_TEXT];
 };
@@ -122,6 +123,7 @@ bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, st
 
 /* reader_stack.c */
 int ring_give_sample(struct infp_ring *ring, const struct infp_wire_sample *sample); /* 0 or -ENOMEM */
+int ring_give_block(struct infp_ring *ring, const struct infp_wire_block *block);    /* the same */
 
 /* reader_row.c */
 enum { INFP_RING_MARKS, INFP_RING_SPANS, INFP_RING_COUNTERS };

@@ -640,6 +640,13 @@ static int give_event(struct infp_ring *ring, const struct ring_event *event)
                 return take_end(ring, event, at);
         case INFP_WIRE_SAMPLE:
                 return ring_give_sample(ring, at);
+        case INFP_WIRE_BLOCK:
+                return ring_give_block(ring, at);
+        case INFP_WIRE_BLOCK_END:
+                if (ring->heap.take_free)
+                        ring->heap.take_free(ring->heap.context, record->t_ns,
+                                             ((const struct infp_wire_block_end *) at)->id);
+                return 0;
         default: /* what stays lies in chunks of its own */
                 ring->counts.broken++;
                 return 0;

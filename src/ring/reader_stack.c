@@ -101,6 +101,28 @@ void infp_ring_on_sample(struct infp_ring *ring, infp_ring_sample_fn *take, void
         ring->sample_context = context;
 }
 
+void infp_ring_on_heap(struct infp_ring *ring, const struct infp_ring_heap_fns *fns)
+{
+        ring->heap = *fns;
+}
+
+int ring_give_block(struct infp_ring *ring, const struct infp_wire_block *block)
+{
+        struct infp_ring_block given = { .t_ns = block->record.t_ns,
+                                         .id = block->id,
+                                         .address = block->address,
+                                         .size = block->size,
+                                         .tid = (int32_t) block->tid };
+        struct infp_ring_stack stack;
+
+        if (!ring->heap.take_block)
+                return 0;
+        if (block->stack && infp_ring_stack(ring, block->stack, &stack) == 0)
+                given.stack = &stack;
+        ring->heap.take_block(ring->heap.context, &given);
+        return 0;
+}
+
 int ring_give_sample(struct infp_ring *ring, const struct infp_wire_sample *sample)
 {
         struct infp_ring_sample given = { .t_ns = sample->record.t_ns,

@@ -136,6 +136,18 @@ struct infp_wire_head {
         _Atomic uint64_t sampler_unmapped;  /* samples in code of which its tables do not know: it needs newer ones */
         /* By the consumer: the number of the newest file of unwind tables (struct infp_wire_tables); 0: wait for the first. */
         _Atomic uint64_t tables;
+
+        /* Of a heap agent (src/agent/heap). Written before `ready`: */
+        uint64_t heap_mean; /* bytes between two samples, on average; 0: there is none */
+        /* By the writer: */
+        _Atomic uint64_t heap_state;  /* enum infp_wire_heap */
+        _Atomic uint64_t heap_missed; /* samples that found no room: they are missing in all sums */
+        _Atomic uint64_t heap_kept;   /* blocks that were freed, and whose BLOCK_END found no room: they look alive */
+        _Atomic uint64_t heap_own_ns; /* time that samples took */
+};
+enum infp_wire_heap {
+        INFP_WIRE_HEAP_RUNS = 1,
+        INFP_WIRE_HEAP_OTHER = 2, /* the program has an allocator of its own, which is called in place of ours */
 };
 enum infp_wire_sampler {
         INFP_WIRE_SAMPLER_WAITS = 1, /* for a consumer and its tables, or for one that no longer reads */
@@ -173,12 +185,14 @@ enum infp_wire_record_kind {
         INFP_WIRE_SPAN_BEGIN = 2, /* shows a span that has no end yet; what ends is whole in its end */
         INFP_WIRE_SPAN_ATTR = 3,  /* before the span's end in the order of the program */
         INFP_WIRE_SPAN_END = 4,
-        INFP_WIRE_VALUE = 5,  /* of a counter or gauge */
-        INFP_WIRE_THREAD = 6, /* name of the thread that wrote it */
-        INFP_WIRE_STACK = 7,  /* class stay; t_ns and tid: of the first that had it */
-        INFP_WIRE_CODE = 8,   /* class stay: a function of Python */
-        INFP_WIRE_SAMPLE = 9, /* class recent: the stack of a thread, by the clock of its CPU time */
-        INFP_WIRE_OUR_KINDS = INFP_WIRE_SAMPLE,
+        INFP_WIRE_VALUE = 5,      /* of a counter or gauge */
+        INFP_WIRE_THREAD = 6,     /* name of the thread that wrote it */
+        INFP_WIRE_STACK = 7,      /* class stay; t_ns and tid: of the first that had it */
+        INFP_WIRE_CODE = 8,       /* class stay: a function of Python */
+        INFP_WIRE_SAMPLE = 9,     /* class recent: the stack of a thread, by the clock of its CPU time */
+        INFP_WIRE_BLOCK = 10,     /* a block of the heap that was sampled, and its stack */
+        INFP_WIRE_BLOCK_END = 11, /* it is no more; may be read before its BLOCK */
+        INFP_WIRE_OUR_KINDS = INFP_WIRE_BLOCK_END,
 };
 enum infp_wire_flags {
         INFP_WIRE_CUT = 1,               /* a text was cut */
@@ -233,6 +247,17 @@ struct infp_wire_stack {
         struct infp_wire_record record;
         uint32_t epoch, unused;
         struct infp_wire_text native, python; /* in the record; size in bytes */
+};
+/* It stands for size / (1 - e^(-size / heap_mean)) bytes. */
+struct infp_wire_block {
+        struct infp_wire_record record;
+        uint64_t id; /* of the block, within the file */
+        uint64_t address, size;
+        uint32_t stack, tid; /* stack: id of an INFP_WIRE_STACK; 0: absent */
+};
+struct infp_wire_block_end {
+        struct infp_wire_record record;
+        uint64_t id;
 };
 enum { INFP_WIRE_FRAMES = 248 }; /* of each part at most: a stack is at most a chunk */
 struct infp_wire_python {
@@ -302,5 +327,6 @@ _Static_assert(sizeof(struct infp_wire_record) == 16 && sizeof(struct infp_wire_
                        sizeof(struct infp_wire_span_end) == 56 && sizeof(struct infp_wire_value) == 32 &&
                        sizeof(struct infp_wire_stack) == 40 && sizeof(struct infp_wire_code) == 40 &&
                        sizeof(struct infp_wire_python) == 8 && sizeof(struct infp_wire_sample) == 56 &&
+                       sizeof(struct infp_wire_block) == 48 && sizeof(struct infp_wire_block_end) == 24 &&
                        sizeof(struct infp_wire_tables) == 24 && sizeof(struct infp_wire_mapping) == 56,
                "records are the same for every compiler");

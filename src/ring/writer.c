@@ -385,10 +385,10 @@ __attribute__((destructor(101))) static void end_program(void)
         if (!is_ours)
                 return;
         atomic_store(&infp_writer_file.head->ended, 1);
-        /* Nobody has read it and nobody is to: else the recorder removes it when it has taken the rest. A sampler's is empty then, and
-         * programs that start long after the recording would leave one each. */
+        /* Nobody has read it and nobody is to: else the recorder removes it when it has taken the rest. One of a sampler alone is empty
+         * then, and programs that start long after the recording would leave one each. */
         if (!atomic_load(&infp_writer_file.head->consumer_seen_ns) &&
             !atomic_load(&infp_writer_file.head->consumer_pid) &&
-            (!infp_writer_config.run[0] || infp_writer_sampler_hz_1000))
+            (!infp_writer_config.run[0] || (infp_writer_sampler_hz_1000 && !infp_writer_heap_mean)))
                 infp_writer_unlink(&infp_writer_file);
 }

@@ -146,8 +146,9 @@ uint32_t infp_writer_stack(struct infp_writer_thread *thread, const struct infp_
 uint32_t infp_writer_code(struct infp_writer_thread *thread, const char *file, const char *function, uint32_t line);
 
 struct infp_writer_thread *infp_writer_thread_at(uint32_t index); /* of any thread; NULL: there was none */
-/* Set before the first file: it is that of a sampler (wire.h). */
+/* Set before the first file: it is that of a sampler, or of a heap agent (wire.h). */
 extern uint32_t infp_writer_sampler_hz_1000;
+extern uint64_t infp_writer_heap_mean;
 uint32_t
 infp_writer_file_number(void); /* differs between a process and its children: handles of another file are not ours */
 struct infp_wire_head *infp_writer_head(void);

@@ -112,8 +112,9 @@ static bool is_left_over(int fd, uint64_t pid_ns, uint64_t now_ns)
         return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
                pread(fd, &left_head, sizeof left_head, 0) == sizeof left_head &&
                memcmp(left_head.magic, INFP_WIRE_MAGIC, sizeof left_head.magic) == 0 &&
-               left_head.version == INFP_WIRE_VERSION && (!left_head.run[0] || left_head.sampler_hz_1000) &&
-               left_head.pid_ns == pid_ns && is_dead(left_head.pid) && left_head.created_ns + FRESH_NS < now_ns &&
+               left_head.version == INFP_WIRE_VERSION &&
+               (!left_head.run[0] || left_head.sampler_hz_1000 || left_head.heap_mean) && left_head.pid_ns == pid_ns &&
+               is_dead(left_head.pid) && left_head.created_ns + FRESH_NS < now_ns &&
                flock(fd, LOCK_EX | LOCK_NB) == 0; /* no recorder reads it */
 }
 
@@ -429,6 +430,7 @@ static void fill_name(struct infp_wire_head *head)
 }
 
 uint32_t infp_writer_sampler_hz_1000;
+uint64_t infp_writer_heap_mean;
 
 /* Fills all but `ready`. */
 static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t created_ns, uint64_t bytes)
@@ -455,6 +457,7 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         strncpy(head->library, INFP_VERSION, sizeof head->library - 1);
         memcpy(head->run, infp_writer_config.run, sizeof head->run);
         head->sampler_hz_1000 = infp_writer_sampler_hz_1000;
+        head->heap_mean = infp_writer_heap_mean;
         fill_name(head);
         memcpy(file->base + INFP_WRITER_KINDS_AT, infp_wire_kinds, sizeof infp_wire_kinds);
         atomic_store(&file->n_chunks, (uint32_t) ((bytes - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK));

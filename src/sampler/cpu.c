@@ -23,7 +23,7 @@ static int open_cpu(void *state, const struct infp_mode_context *context, struct
         struct cpu *cpu = state;
 
         cpu->context = context;
-        return context->perf || context->inside ? 0 : infp_fail(err, -EACCES, "%s", context->perf_problem);
+        return context->perf || context->options->is_inside ? 0 : infp_fail(err, -EACCES, "%s", context->perf_problem);
 }
 
 /* Of processes that sample themselves alone; where perf does it, too, its figures hold for all. */
@@ -33,7 +33,7 @@ static void counts(void *state, struct infp_mode_counts *ret)
         struct infp_inside_counts inside;
 
         ret->rate_hz = cpu->context->options->cpu_hz;
-        if (!cpu->context->inside || cpu->context->perf)
+        if (!cpu->context->options->is_inside || cpu->context->perf)
                 return;
         inside = infp_inside_counts(cpu->context->inside);
         ret->method = "signal timers";

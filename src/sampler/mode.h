@@ -76,4 +76,5 @@ struct infp_sampler_mode {
 extern const struct infp_sampler_mode infp_sampler_mode_cpu;
 extern const struct infp_sampler_mode infp_sampler_mode_wall;
 extern const struct infp_sampler_mode infp_sampler_mode_off_cpu;
+extern const struct infp_sampler_mode infp_sampler_mode_heap;
 extern const struct infp_sampler_mode infp_sampler_mode_python, infp_sampler_mode_blocking; /* sampler/remote */

@@ -199,7 +199,7 @@ static void open_modes(struct infp_sampler *sampler)
                         continue;
                 }
                 source(sampler, infp_stack_modes[own.mode->mode].name, infp_source_state_of(r), err.text, NULL);
-                if (sampler->perf || r == -ENOTSUP) /* that perf is refused was said */
+                if (sampler->perf || r != -EACCES) /* that perf is refused was said */
                         say(sampler, "%s", err.text);
                 if (own.mode->close)
                         own.mode->close(own.state);
@@ -256,7 +256,7 @@ static void python_known(void *context, pid_t pid, uint64_t program, const struc
 static bool wants_python_mode(const struct infp_sampler *sampler)
 {
         return sampler->options.python == INFP_PYTHON_AUTO && sampler->options.cpu_hz > 0 &&
-               !sampler->options.is_blocking && !sampler->inside &&
+               !sampler->options.is_blocking && !sampler->options.is_inside &&
                infp_target_mode(sampler->options.env->target) == INFP_MODE_PID;
 }
 
@@ -286,7 +286,7 @@ static void begin_python(struct infp_sampler *sampler)
 {
         const struct infp_sampler_options *own = &sampler->options;
         const bool is_on = own->python != INFP_PYTHON_OFF;
-        const bool is_read = is_on && sampler->perf && !sampler->inside && own->python != INFP_PYTHON_INSIDE &&
+        const bool is_read = is_on && sampler->perf && !own->is_inside && own->python != INFP_PYTHON_INSIDE &&
                              (!own->is_blocking || own->off_cpu || own->wall_hz > 0);
         struct infp_pythons_options options = {
                 .has_records = sampler->perf != NULL,
@@ -303,7 +303,7 @@ static void begin_python(struct infp_sampler *sampler)
                 .context = sampler,
         };
 
-        if (sampler->inside)
+        if (own->is_inside)
                 source(sampler, "python", INFP_OK, NULL, NULL);
         if (!options.has_program && !(is_on && (own->wall_hz > 0 || own->is_blocking || wants_python_mode(sampler))))
                 return;
@@ -518,7 +518,8 @@ static const uint64_t patience_ns = 5 * INFP_NS_PER_S;
 
 /* The first stands for the thread that reads: its CPU time is that one's. */
 static const struct infp_sampler_mode *const modes[] = { &infp_sampler_mode_cpu, &infp_sampler_mode_blocking,
-                                                         &infp_sampler_mode_wall, &infp_sampler_mode_off_cpu };
+                                                         &infp_sampler_mode_wall, &infp_sampler_mode_off_cpu,
+                                                         &infp_sampler_mode_heap };
 
 /* Which modes are asked for, and what they want of perf. 1: something; 0: nothing; -ENOMEM. */
 static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *perf, struct infp_err *err)
@@ -596,26 +597,23 @@ static void make_context(struct infp_sampler *sampler)
         sampler->context.wake = wake_reader;
 }
 
-static void inside_problem(void *context, int r, const char *text)
-{
-        infp_explain_problem(&((struct infp_sampler *) context)->explain, "python", r, text);
-}
-
 static int open_inside(struct infp_sampler *sampler, struct infp_err *err)
 {
         const struct infp_inside_options options = {
                 .env = sampler->options.env,
                 .stacks = sampler->stacks,
                 .names = &sampler->names,
-                .hz = sampler->options.cpu_hz,
+                .hz = sampler->options.is_inside ? sampler->options.cpu_hz : 0,
                 .cache_directory = sampler->options.cache_directory,
                 .wake_fd = sampler->context.wake_fd,
+                .is_python_off = sampler->options.python == INFP_PYTHON_OFF,
                 .has_records = sampler->perf != NULL,
-                .problem = inside_problem,
-                .context = sampler,
+                .explain = &sampler->explain,
         };
 
-        return sampler->options.is_inside ? infp_inside_new(&options, &sampler->inside, err) : 0;
+        return sampler->options.is_inside || sampler->options.heap_bytes
+                       ? infp_inside_new(&options, &sampler->inside, err)
+                       : 0;
 }
 
 static int make_stacks(struct infp_sampler *sampler, struct infp_err *err)

@@ -24,6 +24,7 @@ enum {
                 32 * 1024, /* ... so much of each stack, below the most: copying costs the target */
         INFP_SAMPLER_MAX_STACK_BYTES =
                 65528, /* a record has at most 64 KiB, of which the head and the registers take some */
+        INFP_SAMPLER_DEFAULT_HEAP_BYTES = 64 * 1024,
         INFP_SAMPLER_DEFAULT_DEPTH = 512,
         INFP_SAMPLER_MAX_DEPTH = 1024,
 };
@@ -50,6 +51,7 @@ struct infp_sampler_options {
         bool is_blocking;            /* mode cpu by stops of its threads, instead of perf (sampler/remote) */
         enum infp_deep_way deep;     /* the rest of stacks that are larger than their copies, of mode cpu */
         bool is_inside;              /* a sampler is preloaded into the command (sampler/inside) */
+        uint64_t heap_bytes;         /* a heap agent is, and samples a block each so many bytes; 0: none */
         const char *cache_directory; /* of unwind tables; NULL: none on disk */
         int wake_fd;                 /* eventfd that is written when something lies in the rings */
         struct infp_stats *stats;    /* may be NULL */
@@ -60,7 +62,7 @@ struct infp_sampler_options {
 /* Are stacks asked for? */
 static inline bool infp_sampler_is_asked(const struct infp_sampler_options *options)
 {
-        return options->cpu_hz > 0 || options->wall_hz > 0 || options->off_cpu;
+        return options->cpu_hz > 0 || options->wall_hz > 0 || options->off_cpu || options->heap_bytes;
 }
 
 struct infp_sampler;

@@ -35,7 +35,7 @@ static void count_pythons(struct infp_pythons *outside, struct infp_inside *insi
         if (inside)
                 counts = infp_inside_counts(inside);
         ret->own_cpu_ns = ret->counts.own_cpu_ns + counts.pythons.own_cpu_ns;
-        if (!inside || mode != INFP_STACK_CPU)
+        if (!counts.has_samplers || mode != INFP_STACK_CPU)
                 return;
         ret->method = "a sampler inside each process";
         ret->is_inside = true;
@@ -120,7 +120,7 @@ void infp_sampler_put_mode(const struct infp_sampler_rows *rows, enum infp_stack
         if (is_first)
                 counts->own_cpu_ns +=
                         infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + rows->stacks->helper_cpu_ns + pythons.own_cpu_ns;
-        if (pythons.method || rows->pythons)
-                pythons.method = counts->python_method ? counts->python_method : pythons.method;
+        if (counts->python_method)
+                pythons.method = counts->python_method;
         put_row(rows->emit, mode, &rows->stacks->modes[mode], counts, pythons.method ? &pythons : NULL, rows->now_ns);
 }

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/sampler/tables.h"
+#include "agent/core/tables.h"
 #include "ring/wire.h"
 
 static char directory[] = "/tmp/infprof-tables-XXXXXX";

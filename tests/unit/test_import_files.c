@@ -301,7 +301,7 @@ static void test_speedscope(void **state)
 
         (void) state;
         import_expect(i, "time/seconds", "main 3\nmain;b 1\nmain;b;c 1\nmain;c 1\n");
-        import_expect(i, "weight/bytes", "main;b 1\n");
+        import_expect(i, "weight/bytes", "main;b 4096\n");
         assert_string_equal(i->found.modes[0].mode, "time/seconds");
         assert_true(fabs(i->found.modes[0].weight - (0.0105 + 0.002 + 0.003 + 0.003)) < 1e-12);
         assert_int_equal(i->found.last_t_ns - i->found.first_t_ns, 6000000); /* from 100 to 106 */

@@ -1,8 +1,10 @@
-/* The agent: what the stub loads into a process that has a Python interpreter. Its parts are told what to do by the environment that
+/* The agent: what the stub loads into a process that has a Python interpreter, or whose heap is sampled. Its parts are told what to do by the environment that
  * `infprof record` sets for the command. */
 #include <stdlib.h>
 
 #include "agent/core/preload.h"
+#include "agent/heap/heap.h"
+#include "agent/heap/hooks.h"
 #include "agent/sampler/sampler.h"
 
 /* "99", "99.5": libc's own functions follow the locale. 0: no number. */
@@ -21,9 +23,12 @@ static double number_of(const char *text)
 /* After the writer's own constructor, which reads the environment, too. */
 __attribute__((constructor(102))) static void begin_agent(void)
 {
-        const char *hz = secure_getenv(INFP_AGENT_ENV_HZ), *tables = secure_getenv(INFP_AGENT_ENV_TABLES);
+        const char *hz = secure_getenv(INFP_AGENT_ENV_HZ), *tables = secure_getenv(INFP_AGENT_ENV_TABLES),
+                   *heap = secure_getenv(INFP_AGENT_ENV_HEAP);
         const struct infp_agent_sampler_options sampler = { .hz = hz ? number_of(hz) : 0, .tables = tables };
 
         if (sampler.hz >= 1 && tables)
                 infp_agent_sampler_begin(&sampler);
+        if (heap && number_of(heap) >= 1 && tables)
+                infp_agent_heap_begin((uint64_t) number_of(heap), tables);
 }

@@ -24,6 +24,28 @@ static inline void infp_agent_registers(const ucontext_t *context, uint64_t ret[
                 ret[i] = (uint64_t) context->uc_mcontext.gregs[places[i]];
 }
 
+/* Of the function that this is in: those from which its callers' can be had. */
+static inline __attribute__((always_inline)) void infp_agent_registers_here(uint64_t ret[INFP_N_REGISTERS])
+{
+        for (unsigned i = 0; i < INFP_N_REGISTERS; i++)
+                ret[i] = 0;
+        __asm__ volatile("lea 0f(%%rip), %%rax\n"
+                         "0:\n\t"
+                         "mov %%rax, %c[rip](%[ret])\n\t"
+                         "mov %%rsp, %c[rsp](%[ret])\n\t"
+                         "mov %%rbp, %c[rbp](%[ret])\n\t"
+                         "mov %%rbx, %c[rbx](%[ret])\n\t"
+                         "mov %%r12, %c[r12](%[ret])\n\t"
+                         "mov %%r13, %c[r13](%[ret])\n\t"
+                         "mov %%r14, %c[r14](%[ret])\n\t"
+                         "mov %%r15, %c[r15](%[ret])"
+                         :
+                         : [ret] "r"(ret), [rip] "i"(8 * INFP_RIP), [rsp] "i"(8 * INFP_RSP), [rbp] "i"(8 * INFP_RBP),
+                           [rbx] "i"(8 * INFP_RBX), [r12] "i"(8 * INFP_R12), [r13] "i"(8 * INFP_R13),
+                           [r14] "i"(8 * INFP_R14), [r15] "i"(8 * INFP_R15)
+                         : "rax", "memory");
+}
+
 /* pthread_self() without a call. */
 static inline uint64_t infp_agent_thread_pointer(void)
 {
@@ -53,6 +75,12 @@ enum { INFP_AGENT_IS_SUPPORTED = 0 };
 static inline void infp_agent_registers(const ucontext_t *context, uint64_t ret[INFP_N_REGISTERS])
 {
         (void) context;
+        for (unsigned i = 0; i < INFP_N_REGISTERS; i++)
+                ret[i] = 0;
+}
+
+static inline void infp_agent_registers_here(uint64_t ret[INFP_N_REGISTERS])
+{
         for (unsigned i = 0; i < INFP_N_REGISTERS; i++)
                 ret[i] = 0;
 }

@@ -2,7 +2,7 @@
  * names functions of libc by weak references alone: in a program with another libc (musl) they may be absent, and nothing is done.
  * Static, 32-bit and setuid programs do not load it at all.
  *
- * In a process that has a Python interpreter from its start it loads the agent. There alone sigaction, signal and pthread_create do
+ * In a process that has a Python interpreter from its start, or whose heap is sampled, it loads the agent. There alone sigaction, signal and pthread_create do
  * more than to call the next library's: the agent's own signal must never reach a handler of the program, or end it when the program
  * restores the default, and each thread gets a timer of its own. */
 #include <dlfcn.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "agent/core/preload.h"
+#include "agent/heap/hooks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -23,6 +24,7 @@ extern const char *gnu_get_libc_version(void) __attribute__((weak));
 extern int __sigaction(int, const struct sigaction *, struct sigaction *) __attribute__((weak));
 extern sighandler_t bsd_signal(int, sighandler_t) __attribute__((weak));
 extern const char *Py_GetVersion(void) __attribute__((weak));
+extern struct infp_preload_heap infp_preload_heap __attribute__((weak)); /* absent where no heap is sampled */
 
 extern infp_preload_sigaction_fn *_Atomic infp_preload_sigaction;
 EXPORTED infp_preload_sigaction_fn *_Atomic infp_preload_sigaction;
@@ -124,7 +126,7 @@ __attribute__((constructor)) static void load_agent(void)
         const char *path;
 
         find_all();
-        if (!gnu_get_libc_version || !dlopen || !secure_getenv || !Py_GetVersion)
+        if (!gnu_get_libc_version || !dlopen || !secure_getenv || (!Py_GetVersion && !&infp_preload_heap))
                 return;
         path = secure_getenv(INFP_AGENT_ENV);
         if (path && path[0] == '/')

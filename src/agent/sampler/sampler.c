@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,30 +18,13 @@
 #include "agent/core/machine.h"
 #include "agent/core/memory.h"
 #include "agent/core/preload.h"
-#include "agent/sampler/moment.h"
-#include "agent/sampler/python.h"
-#include "agent/sampler/tables.h"
+#include "agent/core/stack.h"
+#include "agent/core/tables.h"
 #include "agent/sampler/timers.h"
 #include "ring/writer.h"
-#include "unwind/walk.h"
 
-enum {
-        DUMP_MOST = 248 * 1024, /* of a stack: what one call of the kernel copies, of pages that are not whole too */
-        RULES = 4096,           /* cached ones of each room */
-};
 #define WAIT_NS UINT64_C(60000000000) /* for a recorder */
 #define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is stopped or dead */
-
-/* What one handler works with. */
-struct work {
-        struct infp_unwind_cache cache; /* entries NULL: not used yet */
-        struct infp_unwind_cached rules[RULES];
-        struct infp_unwind_frame frames[INFP_WIRE_FRAMES];
-        uint64_t native[INFP_WIRE_FRAMES];
-        struct infp_agent_python python;
-        struct infp_agent_moment moment;
-        uint8_t dump[DUMP_MOST];
-};
 
 struct signal {
         const ucontext_t *context;
@@ -83,66 +67,8 @@ static void set_state(enum infp_wire_sampler next)
 
 /* ---- a sample, in the handler of the thread that it is of ---- */
 
-struct walk {
-        uint64_t epoch; /* of the tables */
-        uint32_t n;
-        uint8_t flags;    /* what is missing */
-        bool is_unmapped; /* the next caller is in no mapping that the tables know */
-        bool is_python;   /* the interpreter's loop is among the frames */
-};
-
-static enum infp_unwind_end unwind(struct work *work, const struct infp_agent_moment *moment,
-                                   const struct infp_unwind_space *space, const struct infp_unwind_dump *dump,
-                                   uint32_t *ret_n)
-{
-        const struct infp_unwind_start start = {
-                .space = space, .dumps = dump, .n_dumps = 1, .may_guess = true, .values = moment->registers
-        };
-        struct infp_unwind_result result;
-
-        infp_unwind(&start, &work->cache, work->frames, INFP_WIRE_FRAMES, &result);
-        *ret_n = result.n_frames;
-        return result.end;
-}
-
-/* Of the interrupted thread itself the whole stack can be had; of one that waited what was copied. */
-static struct walk walk(struct work *work, const struct infp_agent_moment *moment, bool is_live)
-{
-        struct infp_unwind_dump dump = { moment->dump, moment->registers[INFP_RSP], moment->dump_size,
-                                         moment->dump_size == sizeof(moment->dump) };
-        struct walk ret = { .epoch = 0 };
-        const struct infp_unwind_space *space = infp_agent_tables_begin(&ret.epoch);
-        enum infp_unwind_end end = INFP_UNWIND_BROKEN;
-
-        if (!work->cache.entries)
-                infp_unwind_cache_init(&work->cache, work->rules, RULES);
-        if (space)
-                end = unwind(work, moment, space, &dump, &ret.n);
-        if (end == INFP_UNWIND_TRUNCATED && is_live) {
-                const ssize_t n = infp_agent_memory_copy(dump.begin, work->dump, sizeof(work->dump));
-
-                dump = (struct infp_unwind_dump){ work->dump, dump.begin, n > 0 ? (uint64_t) n : 0,
-                                                  n == (ssize_t) sizeof(work->dump) };
-                end = unwind(work, moment, space, &dump, &ret.n);
-        }
-        if (space)
-                infp_agent_tables_end();
-        if (!ret.n)
-                work->frames[ret.n++] = (struct infp_unwind_frame){ .pc = moment->registers[INFP_RIP] };
-        if (end == INFP_UNWIND_TRUNCATED || end == INFP_UNWIND_TOO_DEEP)
-                ret.flags = INFP_WIRE_TRUNCATED;
-        else if (end != INFP_UNWIND_COMPLETE)
-                ret.flags = INFP_WIRE_INCOMPLETE;
-        ret.is_unmapped = end == INFP_UNWIND_NO_MAPPING;
-        for (uint32_t i = 0; i < ret.n; i++) {
-                work->native[i] = work->frames[i].pc;
-                ret.is_python |= infp_agent_python_is_loop(work->native[i] - (i > 0));
-        }
-        return ret;
-}
-
-static void put_sample(const struct work *work, const struct infp_agent_moment *moment, const struct walk *walked,
-                       struct infp_writer_thread *thread)
+static void put_sample(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
+                       const struct infp_agent_walk *walked, struct infp_writer_thread *thread)
 {
         struct infp_wire_sample sample = {
                 .record = { .kind = INFP_WIRE_SAMPLE, .flags = moment->flags | walked->flags, .t_ns = moment->t_ns },
@@ -152,7 +78,7 @@ static void put_sample(const struct work *work, const struct infp_agent_moment *
                 .tid = moment->tid,
         };
         const struct infp_writer_text texts[] = {
-                { &sample.native, (const char *) work->native, walked->n * 8 },
+                { &sample.native, (const char *) stack->native, walked->n * 8 },
                 { &sample.python, (const char *) moment->python, moment->n_python * 8 },
         };
 
@@ -172,54 +98,38 @@ static void account(uint64_t since_ns)
 static void fill_moment(struct infp_agent_moment *moment, const struct signal *signal)
 {
         const int cpu = sched_getcpu();
-        ssize_t n;
 
+        moment->put = put_sample;
         moment->t_ns = signal->now_ns;
         moment->tid = (uint32_t) syscall(SYS_gettid);
         moment->cpu = cpu < 0 ? UINT32_MAX : (uint32_t) cpu;
         moment->periods = signal->periods;
         moment->flags = 0;
         infp_agent_registers(signal->context, moment->registers);
-        n = infp_agent_memory_copy(moment->registers[INFP_RSP], moment->dump, sizeof(moment->dump));
-        moment->dump_size = n > 0 ? (uint32_t) n : 0;
+        infp_agent_stack_copy(moment, sizeof(moment->dump));
 }
 
 static void take_sample(void *memory, void *context)
 {
-        struct work *work = memory;
+        struct infp_agent_stack *stack = memory;
         const struct signal *signal = context;
-        struct infp_agent_moment *moment = &work->moment;
+        struct infp_agent_moment *moment = &stack->moment;
         const uint64_t since_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         struct infp_writer_thread *thread = infp_writer_begin();
-        struct walk walked;
+        struct infp_agent_walk walked;
 
         if (!thread)
                 return;
         fill_moment(moment, signal);
-        walked = walk(work, moment, true);
-        moment->n_python = infp_agent_python_frames(&work->python, thread, walked.is_python || walked.is_unmapped,
+        walked = infp_agent_stack_walk(stack, moment, true);
+        moment->n_python = infp_agent_python_frames(&stack->python, thread, walked.is_python || walked.is_unmapped,
                                                     moment->python, &moment->flags);
         if (walked.is_unmapped)
                 atomic_fetch_add(&infp_writer_head()->sampler_unmapped, 1);
         if (!walked.is_unmapped || !infp_agent_moment_keep(moment))
-                put_sample(work, moment, &walked, thread);
+                put_sample(stack, moment, &walked, thread);
         account(since_ns);
         infp_writer_end();
-}
-
-/* ---- samples that waited for newer tables ---- */
-
-struct kept {
-        struct work *work;
-        struct infp_writer_thread *thread;
-};
-
-static void put_kept(void *context, const struct infp_agent_moment *moment)
-{
-        const struct kept *kept = context;
-        const struct walk walked = walk(kept->work, moment, false);
-
-        put_sample(kept->work, moment, &walked, kept->thread);
 }
 
 /* ---- now and then: who listens, what is mapped, which threads there are ---- */
@@ -257,8 +167,6 @@ static void look_around(void *memory, void *context)
         uint64_t consumer, tables;
         bool is_read;
 
-        struct kept kept = { memory, thread };
-
         if (!thread)
                 return;
         consumer = atomic_load(&head->consumer_pid);
@@ -266,7 +174,7 @@ static void look_around(void *memory, void *context)
         tables = atomic_load(&head->tables);
         if (tables && tables != infp_agent_tables_number())
                 infp_agent_tables_load(tables, head->pid, head->start_ticks);
-        infp_agent_moments_give(infp_agent_tables_number(), signal->now_ns, put_kept, &kept);
+        infp_agent_moments_give(memory, thread, UINT_MAX, false);
         if (atomic_load(&state) == INFP_WIRE_SAMPLER_WAITS) {
                 await_recorder(head, signal->now_ns, is_read && tables);
         } else if (!consumer) {
@@ -378,10 +286,8 @@ static void forked(void)
 {
         if (atomic_load(&state) > INFP_WIRE_SAMPLER_RUNS)
                 return;
-        infp_agent_areas_reset();
+        infp_agent_stacks_forked();
         infp_agent_timers_reset();
-        infp_agent_tables_reset();
-        infp_agent_moments_reset();
         atomic_store(&recorder, 0);
         begin_timers();
 }
@@ -421,7 +327,6 @@ static bool take_signal(void)
 void infp_agent_sampler_begin(const struct infp_agent_sampler_options *options)
 {
         uint32_t version = 0;
-        uint8_t byte;
         int r = infp_agent_python_find(&version);
 
         hook = (infp_preload_sigaction_fn * _Atomic *) dlsym(RTLD_DEFAULT, INFP_PRELOAD_HOOK);
@@ -437,9 +342,7 @@ void infp_agent_sampler_begin(const struct infp_agent_sampler_options *options)
                 return;
         }
         atomic_store(&infp_writer_head()->sampler_python, version);
-        if (!infp_agent_tables_set_directory(options->tables) ||
-            infp_agent_memory_copy((uint64_t) (uintptr_t) options, &byte, 1) != 1 ||
-            infp_agent_areas_make(sizeof(struct work)) < 0 || infp_agent_moments_make() < 0) {
+        if (!infp_agent_stacks_begin(options->tables)) {
                 refuse(INFP_WIRE_SAMPLER_REFUSED, version);
                 return;
         }

@@ -76,6 +76,13 @@ static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struc
                                     : infp_stack_modes[prefers_python ? INFP_STACK_PYTHON : INFP_STACK_CPU].name;
         char names[256];
 
+        if (reader->options->unit) {
+                for (*ret = 0; *ret < reader->n_modes; ++*ret)
+                        if (!strcmp(infp_profile_unit(mode_text(reader->profile, reader->modes[*ret])),
+                                    reader->options->unit))
+                                return 0;
+                return infp_fail(err, -ENODATA, "the run has no stack samples in %s", reader->options->unit);
+        }
         for (*ret = 0; *ret < reader->n_modes; ++*ret)
                 if (!strcmp(mode_text(reader->profile, reader->modes[*ret]), asked))
                         return 0;

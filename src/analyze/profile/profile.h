@@ -109,6 +109,7 @@ struct infp_profile_options {
         uint64_t t0, t1;    /* t1 0: no end */
         const char *mode;   /* as infp_flame_options */
         bool all_modes;     /* every mode that has the unit of the chosen one; without cpu: of the first in seconds */
+        const char *unit;   /* with all_modes: the modes of this unit; NULL: as above */
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
         enum infp_profile_part part;
         bool no_inlined;    /* frames have level 0 alone */

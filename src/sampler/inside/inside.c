@@ -21,6 +21,7 @@
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "ring/wire.h"
+#include "sampler/inside/heap.h"
 #include "sampler/inside/tables.h"
 #include "sampler/inside/weight.h"
 #include "sampler/python/finder.h"
@@ -55,6 +56,9 @@ struct process {
         struct infp_ring_sampler counts;
         struct infp_inside_weights weights;
         uint64_t n_broken; /* samples with more CPU time than can be */
+        struct infp_inside_heap heap;
+        struct infp_ring_heap heap_counts;
+        bool said_heap, said_kept;
 };
 
 struct infp_inside {
@@ -151,7 +155,8 @@ void infp_inside_take(struct infp_inside *inside, const struct infp_inside_ring 
         (void) !write(inside->options.wake_fd, &one, sizeof(one));
 }
 
-__attribute__((format(printf, 3, 4))) static void say(const struct infp_inside *inside, int r, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void say(const struct infp_inside *inside, const char *instance, int r,
+                                                      const char *format, ...)
 {
         char text[512];
         va_list ap;
@@ -159,7 +164,7 @@ __attribute__((format(printf, 3, 4))) static void say(const struct infp_inside *
         va_start(ap, format);
         vsnprintf(text, sizeof(text), format, ap);
         va_end(ap);
-        inside->options.problem(inside->options.context, r, text);
+        infp_explain_problem(inside->options.explain, instance, r, text);
 }
 
 /* ---- samples ---- */
@@ -291,44 +296,76 @@ static int32_t number_of(struct infp_inside *inside, struct process *process, in
         return at ? (int32_t) *at : 0;
 }
 
-static void take_sample(void *context, const struct infp_ring_sample *sample)
+static int32_t pid_of(const struct process *process)
 {
-        struct infp_inside *inside = context;
+        return process->own.pid ? process->own.pid : process->own.owner.pid;
+}
+
+/* The stack that a process has walked itself. */
+static void find_stack(struct infp_inside *inside, uint64_t t_ns, int32_t cpu, int32_t tid,
+                       const struct infp_ring_stack *stack, enum infp_stack_mode mode, struct infp_stack_found *ret)
+{
         struct process *process = inside->process;
-        const struct infp_ring_stack *stack = &sample->stack;
         struct infp_python_moment moment;
         struct infp_stack_taken taken = {
-                .t_ns = sample->t_ns,
-                .cpu = sample->cpu,
+                .t_ns = t_ns,
+                .cpu = cpu,
                 .addresses = stack->addresses,
                 .n = stack->n_addresses,
                 .end = stack->is_truncated    ? INFP_UNWIND_TRUNCATED
                        : stack->is_incomplete ? INFP_UNWIND_NO_TABLE
                                               : INFP_UNWIND_COMPLETE,
         };
+
+        if (process->python && !inside->options.is_python_off) {
+                moment = moment_of(inside, process, stack);
+                taken.python = &moment;
+        }
+        process->is_stale |= !infp_stacks_find_taken(inside->options.stacks, &taken, pid_of(process), tid, mode, ret);
+}
+
+static void take_sample(void *context, const struct infp_ring_sample *sample)
+{
+        struct infp_inside *inside = context;
+        struct process *process = inside->process;
+        struct infp_stack_found found;
         const uint64_t weight_ns = sample->periods * process->counts.period_ns;
         const int32_t tid = number_of(inside, process, sample->tid);
 
         if (!infp_inside_weight_fits(&process->weights, tid, sample->t_ns, infp_clock_ns(CLOCK_MONOTONIC), weight_ns)) {
                 if (!process->n_broken++)
-                        say(inside, -EBADMSG,
+                        say(inside, "python", -EBADMSG,
                             "process %d says that a thread had more CPU time than has passed: such samples are left "
                             "out",
-                            process->own.pid ? process->own.pid : process->own.owner.pid);
+                            pid_of(process));
                 return;
         }
         hear(inside, process, tid);
         if (sample->t_ns < process->from_ns)
                 return;
-        if (process->python) {
-                moment = moment_of(inside, process, stack);
-                taken.python = &moment;
-        }
-        process->is_stale |= !infp_stacks_put_taken(inside->options.stacks, &taken,
-                                                    process->own.pid ? process->own.pid : process->own.owner.pid, tid,
-                                                    (double) weight_ns / 1e9);
+        find_stack(inside, sample->t_ns, sample->cpu, tid, &sample->stack, INFP_STACK_CPU, &found);
+        infp_stacks_put(inside->options.stacks, &found, (double) weight_ns / 1e9, NULL);
         process->has_sampled = true;
         process->newest_ns = sample->t_ns > process->newest_ns ? sample->t_ns : process->newest_ns;
+}
+
+static void take_block(void *context, const struct infp_ring_block *block)
+{
+        static const struct infp_ring_stack none = { .is_incomplete = true };
+        struct infp_inside *inside = context;
+        struct process *process = inside->process;
+        struct infp_stack_found found;
+
+        find_stack(inside, block->t_ns, -1, number_of(inside, process, block->tid), block->stack ? block->stack : &none,
+                   INFP_STACK_HEAP_ALLOCATED, &found);
+        infp_inside_heap_block(&process->heap, inside->options.stacks, &found, block, process->heap_counts.mean_bytes);
+}
+
+static void take_free(void *context, uint64_t t_ns, uint64_t id)
+{
+        struct infp_inside *inside = context;
+
+        infp_inside_heap_free(&inside->process->heap, inside->options.stacks, t_ns, id);
 }
 
 /* ---- what a sampler unwinds with ---- */
@@ -407,9 +444,12 @@ static void take_found(struct infp_inside *inside)
                                 continue;
                         process->is_found = true;
                         inside->n_pythons += found->r == 0;
+                        /* It has a heap, and no Python; or it has ended. */
+                        if ((found->r == -ENOENT || found->r == -ESRCH) && process->heap_counts.mean_bytes)
+                                continue;
                         inside->n_unknown += found->r < 0;
                         if (found->r < 0)
-                                say(inside, found->r, "%s", found->err.text);
+                                say(inside, "python", found->r, "%s", found->err.text);
                         else if ((process->python = malloc(sizeof(*process->python))))
                                 *process->python = found->python;
                         if (process->python)
@@ -436,16 +476,20 @@ static void add_counts(struct infp_inside_counts *sum, const struct process *pro
         sum->pythons.dropped += process->counts.busy + process->n_broken;
         sum->skipped += process->counts.skipped;
         sum->handler_ns += process->counts.own_ns;
+        sum->heaps += process->heap_counts.state == INFP_WIRE_HEAP_RUNS;
+        sum->heap_missed += process->heap_counts.missed + process->heap.left_out;
+        sum->heap_kept += process->heap_counts.kept;
+        sum->heap_ns += process->heap_counts.own_ns;
 }
 
 static void explain_rate(struct infp_inside *inside, const struct infp_ring_sampler *counts)
 {
         const double most = counts->period_ns ? 1e9 / (double) counts->period_ns : counts->hz;
 
-        if (inside->said_rate || most > 0.99 * counts->hz)
+        if (inside->said_rate || !(counts->hz > 0) || most > 0.99 * counts->hz)
                 return;
         inside->said_rate = true;
-        say(inside, -ERANGE,
+        say(inside, "python", -ERANGE,
             "a sampler inside a process takes at most %s samples a CPU-second, one a tick of the kernel's clock, "
             "instead of %s",
             infp_number(most).text, infp_number(counts->hz).text);
@@ -454,34 +498,51 @@ static void explain_rate(struct infp_inside *inside, const struct infp_ring_samp
 static void explain_state(struct infp_inside *inside, struct process *process, uint64_t now_ns)
 {
         const struct infp_ring_sampler *counts = &process->counts;
-        const int32_t pid = process->own.pid ? process->own.pid : process->own.owner.pid;
+        const int32_t pid = pid_of(process);
 
         if (counts->state == process->said_state)
                 return;
         if (counts->state == INFP_WIRE_SAMPLER_WAITS && process->said_state == INFP_WIRE_SAMPLER_RUNS)
-                say(inside, -EBUSY,
+                say(inside, "python", -EBUSY,
                     "process %d was not sampled from inside for a part of the last %s s, in which infprof did not "
                     "read its stacks (was infprof stopped?)",
                     pid, infp_fixed((double) (now_ns - process->read_ns) / 1e9, 1).text);
         process->said_state = counts->state;
         if (counts->state == INFP_WIRE_SAMPLER_LEFT)
-                say(inside, -EBUSY,
+                say(inside, "python", -EBUSY,
                     "process %d handles SIGPROF itself: it is not sampled from inside, and its Python frames are not "
                     "recorded",
                     pid);
         else if (counts->state == INFP_WIRE_SAMPLER_UNKNOWN)
-                say(inside, -ENOTSUP, "process %d runs Python %u.%u, which is not known: its frames are not recorded",
-                    pid, counts->python >> 8, counts->python & 255);
+                say(inside, "python", -ENOTSUP,
+                    "process %d runs Python %u.%u, which is not known: its frames are not recorded", pid,
+                    counts->python >> 8, counts->python & 255);
         else if (counts->state == INFP_WIRE_SAMPLER_REFUSED)
-                say(inside, -EPERM,
+                say(inside, "python", -EPERM,
                     "process %d cannot be sampled from inside: the kernel (or a seccomp filter) refuses it timers or "
                     "process_vm_readv",
                     pid);
         else if (counts->state == INFP_WIRE_SAMPLER_ALONE)
-                say(inside, -EBUSY,
+                say(inside, "python", -EBUSY,
                     "process %d is no longer sampled from inside: it has waited for infprof for a minute (was infprof "
                     "stopped?), the last %s s have few of its stacks or none",
                     pid, infp_fixed((double) (now_ns - process->read_ns) / 1e9, 1).text);
+}
+
+static void explain_heap(struct infp_inside *inside, struct process *process)
+{
+        if (process->heap_counts.kept && !process->said_kept) {
+                process->said_kept = true;
+                say(inside, "heap", -ENOSPC,
+                    "blocks of process %d that were freed look as if they were in use: there was no room to say so",
+                    pid_of(process));
+        }
+        if (process->said_heap || process->heap_counts.state != INFP_WIRE_HEAP_OTHER)
+                return;
+        process->said_heap = true;
+        say(inside, "heap", -ENOTSUP,
+            "the heap of process %d is not recorded: its program has an allocator of its own, linked statically",
+            pid_of(process));
 }
 
 /* A sampler's ring has samples alone. */
@@ -498,6 +559,7 @@ static void read_ring(struct infp_inside *inside, struct process *process, uint6
         const uint32_t state = process->counts.state;
 
         infp_ring_sampler(process->ring, &process->counts);
+        infp_ring_heap(process->ring, &process->heap_counts);
         if (inside->options.has_records && state != process->counts.state &&
             process->counts.state == INFP_WIRE_SAMPLER_RUNS && now_ns >= process->offered_ns + grace_ns)
                 process->from_ns = now_ns;
@@ -506,6 +568,8 @@ static void read_ring(struct infp_inside *inside, struct process *process, uint6
         inside->now_ns = now_ns;
         while (infp_ring_read(process->ring, last, no_row, NULL, NULL) == 1)
                 ;
+        infp_ring_heap(process->ring, &process->heap_counts);
+        explain_heap(inside, process);
         explain_rate(inside, &process->counts);
         explain_state(inside, process, now_ns);
         process->read_ns = now_ns;
@@ -517,6 +581,7 @@ static void drop(struct infp_inside *inside, unsigned index, bool removes)
         struct process *process = &inside->processes[index];
         struct stat status, own;
 
+        infp_inside_heap_end(&process->heap, inside->options.stacks, inside->now_ns);
         if (process->number && inside->directory >= 0)
                 infp_inside_tables_remove(inside->directory, &process->own.owner, process->number);
         if (removes && process->own.dir_fd >= 0 && fstat(process->own.file, &own) == 0 &&
@@ -537,7 +602,8 @@ static void add(struct infp_inside *inside, struct infp_inside_ring *ring, uint6
                 .read_ns = now_ns,
                 .is_stale = true,
                 .weights = { .begin_ns = inside->begin_ns,
-                             .slack_ns = most_tick_ns + (uint64_t) (1e9 / inside->options.hz) },
+                             .slack_ns = most_tick_ns +
+                                         (inside->options.hz > 0 ? (uint64_t) (1e9 / inside->options.hz) : 0) },
         };
         struct infp_err err = { "" };
 
@@ -560,6 +626,8 @@ static void add(struct infp_inside *inside, struct infp_inside_ring *ring, uint6
         if (ring->pid && !inside->options.has_records)
                 infp_stacks_executed(inside->options.stacks, ring->pid, now_ns);
         infp_ring_on_sample(process.ring, take_sample, inside);
+        infp_ring_heap(process.ring, &process.heap_counts);
+        infp_ring_on_heap(process.ring, &(struct infp_ring_heap_fns){ take_block, take_free, inside });
         process.is_found = !ring->pid || infp_python_finder_ask(inside->finder, ring->pid, process.cookie) < 0;
         inside->processes[inside->n++] = process;
 }
@@ -622,6 +690,8 @@ void infp_inside_end(struct infp_inside *inside)
 /* It begins with its next CPU time; one that blocks SIGPROF in all threads never does. After a pause perf's samples of before it come late. */
 static bool samples(const struct process *process, uint64_t t_ns)
 {
+        if (!process->counts.hz) /* its heap alone */
+                return false;
         return process->counts.state == INFP_WIRE_SAMPLER_RUNS || t_ns <= process->newest_ns ||
                (process->counts.state == INFP_WIRE_SAMPLER_WAITS && process->number &&
                 t_ns < process->offered_ns + grace_ns);
@@ -644,6 +714,7 @@ struct infp_inside_counts infp_inside_counts(struct infp_inside *inside)
 
         for (unsigned i = 0; i < inside->n; i++)
                 add_counts(&ret, &inside->processes[i]);
+        ret.has_samplers = inside->options.hz > 0;
         ret.replaced = inside->n_replaced;
         ret.pythons.unread = inside->n_unnamed;
         ret.pythons.unknown = inside->n_unknown;

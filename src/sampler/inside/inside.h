@@ -1,4 +1,4 @@
-/* Samplers inside processes of the target (src/agent/sampler): takes over their ring files, lets each begin when its unwind tables are
+/* Samplers inside processes of the target (src/agent: of stacks by the clock, of the heap): takes over their ring files, lets each begin when its unwind tables are
  * there, and makes rows of their samples. From then on perf's samples of that process are left out: each process has one source of mode
  * cpu. All but infp_inside_take belongs to the sampler's reading thread. */
 #pragma once
@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "ring/reader.h"
+#include "sampler/explain.h"
 #include "sampler/python/python.h"
 #include "sampler/stacks/stack.h"
 
@@ -16,15 +17,13 @@
 struct infp_inside_options {
         const struct infp_env *env; /* root_fd is used */
         struct infp_stacks *stacks;
-        struct infp_python_names *names; /* filled; stays for longer than this */
-        double hz;
-        const char *cache_directory; /* of unwind tables, which samplers read, too */
-        int wake_fd;                 /* eventfd: written when a turn has something to do */
-        bool has_records;            /* perf reports what processes map, and when they run another program */
-        /* Why a process is not sampled by itself, or not as was asked; r: a negative errno. Called by the reading thread; text is borrowed for
-         * the call. */
-        void (*problem)(void *context, int r, const char *text);
-        void *context;
+        struct infp_python_names *names;    /* filled; stays for longer than this */
+        double hz;                          /* of samplers; 0: there are none */
+        const char *cache_directory;        /* of unwind tables, which samplers read, too */
+        int wake_fd;                        /* eventfd: written when a turn has something to do */
+        bool is_python_off;                 /* Python frames are left out */
+        bool has_records;                   /* perf reports what processes map, and when they run another program */
+        const struct infp_explain *explain; /* told why a process is not sampled by itself, or not as was asked */
 };
 
 struct infp_inside;
@@ -52,11 +51,14 @@ void infp_inside_end(struct infp_inside *inside);
 bool infp_inside_replaces(struct infp_inside *inside, int32_t pid, int32_t tid, uint64_t t_ns);
 
 struct infp_inside_counts {
+        bool has_samplers;
         uint64_t processes;  /* that have sampled themselves */
         uint64_t wanted;     /* samples that their CPU time asks for */
         uint64_t replaced;   /* of perf, left out */
         uint64_t skipped;    /* threads without a timer */
         uint64_t handler_ns; /* that they took in all processes */
+        /* Of the heap: processes, samples that are missing, blocks whose end is, and CPU time in all processes. */
+        uint64_t heaps, heap_missed, heap_kept, heap_ns;
         struct infp_pythons_counts pythons;
 };
 struct infp_inside_counts infp_inside_counts(struct infp_inside *inside);

@@ -94,9 +94,9 @@ struct infp_stack_taken {
         enum infp_unwind_end end;
         const struct infp_python_moment *python; /* NULL: its process runs no Python that is known */
 };
-/* A row of mode cpu. tid 0: not known. False: some address is in no mapping that is known. */
-bool infp_stacks_put_taken(struct infp_stacks *stacks, const struct infp_stack_taken *taken, int32_t pid, int32_t tid,
-                           double weight);
+/* Its stack, and who had it, for infp_stacks_put. tid 0: not known. False: some address is in no mapping that is known. */
+bool infp_stacks_find_taken(struct infp_stacks *stacks, const struct infp_stack_taken *taken, int32_t pid, int32_t tid,
+                            enum infp_stack_mode mode, struct infp_stack_found *ret);
 
 /* Without records of perf: the process has mapped something, runs another program, has ended. */
 void infp_stacks_reread(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns);

@@ -24,8 +24,8 @@ static bool place_frames(struct infp_stacks *stacks, const struct infp_stack_tak
         return are_known;
 }
 
-bool infp_stacks_put_taken(struct infp_stacks *stacks, const struct infp_stack_taken *taken, int32_t pid, int32_t tid,
-                           double weight)
+bool infp_stacks_find_taken(struct infp_stacks *stacks, const struct infp_stack_taken *taken, int32_t pid, int32_t tid,
+                            enum infp_stack_mode mode, struct infp_stack_found *ret)
 {
         const struct infp_space_thread *thread;
         struct infp_stack_found found;
@@ -37,7 +37,7 @@ bool infp_stacks_put_taken(struct infp_stacks *stacks, const struct infp_stack_t
                 found.tid = 0, found.thread = 0;
         found.t_ns = taken->t_ns;
         found.cpu = taken->cpu;
-        found.mode = INFP_STACK_CPU;
+        found.mode = mode;
         thread = infp_processes_thread(&stacks->processes, pid, tid ? tid : pid, taken->t_ns);
         if (thread && thread->owner) {
                 unwound.space = thread->owner->space;
@@ -55,7 +55,7 @@ bool infp_stacks_put_taken(struct infp_stacks *stacks, const struct infp_stack_t
                 found.stack = infp_stack_nodes(stacks, &found, &unwound);
                 infp_stack_count(stacks, found.mode, &unwound.result);
         }
-        infp_stacks_put(stacks, &found, weight, NULL);
+        *ret = found;
         return are_known;
 }
 

@@ -1,7 +1,8 @@
-/* Folded stacks: root first, names with ';' between them, a blank, the number of samples. What would break a line apart is
+/* Folded stacks: root first, names with ';' between them, a blank, the number of samples, of the heap bytes. What would break a line apart is
  * replaced as stackcollapse-perf.pl does. Kernel frames end in _[k], code made at run time in _[j]: flamegraph.pl and inferno
  * colour by it and show the name alone. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +73,7 @@ int infp_folded_write(struct infp_out *out, const struct infp_flame *f, struct i
 {
         infp_autostr struct infp_str path = { 0 };
         infp_autofree size_t *ends = NULL; /* of the path at each depth */
+        const bool is_bytes = strcmp(f->unit, "bytes") == 0;
         uint32_t deepest = 0;
 
         for (uint32_t i = 0; i < f->n_nodes; i++)
@@ -89,7 +91,7 @@ int infp_folded_write(struct infp_out *out, const struct infp_flame *f, struct i
                         continue;
                 infp_str_put(&out->text, path.data, path.size);
                 infp_str_putc(&out->text, ' ');
-                infp_str_u64(&out->text, node->self_samples);
+                infp_str_u64(&out->text, is_bytes ? (uint64_t) llround(node->self_weight) : node->self_samples);
                 infp_str_putc(&out->text, '\n');
                 infp_out_drain(out);
         }

@@ -1,4 +1,4 @@
-#include "agent/sampler/python.h"
+#include "agent/core/python.h"
 
 #include <dlfcn.h>
 #include <elf.h>

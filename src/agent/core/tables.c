@@ -1,4 +1,4 @@
-#include "agent/sampler/tables.h"
+#include "agent/core/tables.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,324 @@
+#include "agent/heap/heap.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/core/area.h"
+#include "agent/core/machine.h"
+#include "agent/core/stack.h"
+#include "agent/core/tables.h"
+#include "agent/heap/hooks.h"
+#include "agent/heap/live.h"
+#include "ring/writer.h"
+
+enum {
+        GIVEN = 8,          /* blocks that waited for tables, with each sample */
+        FIRST_BYTES = 1024, /* of a stack at least, to the end of a page: most C programs have no more there */
+};
+#define WAIT_NS UINT64_C(60000000000) /* for a recorder */
+#define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is stopped or dead */
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _etext[] __attribute__((visibility("hidden")));
+
+static struct infp_preload_heap *hooks;
+static double mean_bytes;
+static bool has_python, is_begun;
+static _Atomic uint64_t begin_ns; /* of the process, or since it was forked */
+static _Thread_local uint64_t random_state __attribute__((tls_model("initial-exec")));
+
+static uint64_t clock_ns(clockid_t clock)
+{
+        struct timespec now;
+
+        clock_gettime(clock, &now);
+        return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+/* ---- how far it is to the next sample ---- */
+
+/* xorshift64* (Vigna, 2016) */
+static uint64_t random_bits(void)
+{
+        uint64_t x = random_state;
+
+        if (!x)
+                x = (infp_agent_thread_pointer() ^ clock_ns(CLOCK_MONOTONIC) * UINT64_C(0x9e3779b97f4a7c15)) | 1;
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        random_state = x;
+        return x * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+/* Of a number above 0. By 2 atanh((m - 1) / (m + 1)) of its mantissa m, whose series ends where the rest is below 1e-11: libm is no part
+ * of the agent. */
+static double natural_logarithm(double x)
+{
+        double mantissa, z, square, term, sum;
+        uint64_t bits;
+        int exponent;
+
+        memcpy(&bits, &x, sizeof(bits));
+        exponent = (int) (bits >> 52 & 2047) - 1023;
+        bits = (bits & ~(UINT64_C(2047) << 52)) | UINT64_C(1023) << 52;
+        memcpy(&mantissa, &bits, sizeof(bits));
+        if (mantissa > 1.4142135623730951) {
+                mantissa /= 2;
+                exponent++;
+        }
+        z = (mantissa - 1) / (mantissa + 1);
+        square = z * z;
+        term = sum = z;
+        for (int i = 3; i < 17; i += 2) {
+                term *= square;
+                sum += term / i;
+        }
+        return 2 * sum + exponent * 0.69314718055994531;
+}
+
+/* Distances of a Poisson process over the bytes that are allocated. */
+static int64_t draw(void)
+{
+        const double uniform = ((double) (random_bits() >> 11) + 0.5) * 0x1p-53;
+
+        return (int64_t) (-natural_logarithm(uniform) * mean_bytes);
+}
+
+/* ---- a block ---- */
+
+struct call {
+        uint64_t registers[INFP_N_REGISTERS];
+        uint64_t address, size, t_ns;
+        bool is_taken;
+};
+
+static void count(_Atomic uint64_t *counter, uint64_t by)
+{
+        atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+static bool is_ours(uint64_t pc)
+{
+        return (pc >= hooks->begin && pc < hooks->end) || (pc >= (uintptr_t) __ehdr_start && pc < (uintptr_t) _etext);
+}
+
+static void put_block(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
+                      const struct infp_agent_walk *walked, struct infp_writer_thread *thread)
+{
+        struct infp_wire_block block = { .record = { .kind = INFP_WIRE_BLOCK, .t_ns = moment->t_ns },
+                                         .id = moment->block.id,
+                                         .address = moment->block.address,
+                                         .size = moment->block.size,
+                                         .tid = moment->tid };
+        uint32_t first = 0;
+
+        while (first < walked->n && is_ours(stack->native[first]))
+                first++;
+        block.stack = infp_writer_stack(thread, &(struct infp_writer_stack){ .native = stack->native + first,
+                                                                             .python = moment->python,
+                                                                             .n_native = walked->n - first,
+                                                                             .n_python = moment->n_python,
+                                                                             .epoch = (uint32_t) walked->epoch,
+                                                                             .flags = moment->flags | walked->flags });
+        if (infp_writer_put(thread, INFP_WIRE_KEEP, &block, sizeof(block), NULL, 0))
+                return;
+        infp_agent_live_take(moment->block.address);
+        count(&infp_writer_head()->heap_missed, 1);
+}
+
+/* What is mapped may have changed since the tables were made; the recorder then has newer ones. */
+static void look_for_tables(struct infp_wire_head *head)
+{
+        const uint64_t tables = atomic_load_explicit(&head->tables, memory_order_relaxed);
+
+        if (tables && tables != infp_agent_tables_number())
+                infp_agent_tables_load(tables, head->pid, head->start_ticks);
+}
+
+/* A page costs as much as its bytes. */
+static size_t first_bytes(uint64_t at)
+{
+        const size_t rest = INFP_AGENT_PAGE - at % INFP_AGENT_PAGE;
+
+        return rest < FIRST_BYTES ? rest + INFP_AGENT_PAGE : rest;
+}
+
+static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread *thread, struct call *call)
+{
+        struct infp_agent_moment *moment = &stack->moment;
+        struct infp_agent_walk walked;
+
+        moment->t_ns = call->t_ns;
+        moment->tid = atomic_load_explicit(&thread->tid, memory_order_relaxed);
+        moment->flags = 0;
+        moment->put = put_block;
+        moment->block.id = infp_writer_new_id(thread);
+        moment->block.address = call->address;
+        moment->block.size = call->size;
+        memcpy(moment->registers, call->registers, sizeof(moment->registers));
+        if (!infp_agent_live_put(call->address, moment->block.id))
+                return;
+        call->is_taken = true;
+        infp_agent_stack_copy(moment, first_bytes(moment->registers[INFP_RSP]));
+        walked = infp_agent_stack_walk(stack, moment, true);
+        moment->n_python = has_python ? infp_agent_python_frames(&stack->python, thread, walked.is_python,
+                                                                 moment->python, &moment->flags)
+                                      : 0;
+        if (walked.is_unmapped)
+                count(&infp_writer_head()->sampler_unmapped, 1);
+        /* A child of fork has its parent's at first: it may end before it has others. */
+        if (!walked.has_tables || walked.is_unmapped) {
+                infp_agent_stack_copy(moment, sizeof(moment->dump));
+                if (infp_agent_moment_keep(moment))
+                        return;
+        }
+        put_block(stack, moment, &walked, thread);
+}
+
+/* False: nobody reads, and nobody will. */
+static bool is_read(struct infp_wire_head *head, uint64_t now_ns)
+{
+        const uint64_t seen_ns = atomic_load(&head->consumer_seen_ns);
+
+        return atomic_load(&head->consumer_pid) ? seen_ns + GONE_NS >= now_ns
+                                                : !seen_ns && atomic_load(&begin_ns) + WAIT_NS >= now_ns;
+}
+
+static void work(void *memory, void *context)
+{
+        struct infp_agent_stack *stack = memory;
+        struct infp_writer_thread *thread = infp_writer_begin();
+        struct call *call = context;
+        struct infp_wire_head *head;
+
+        if (!thread)
+                return;
+        call->t_ns = infp_writer_now_ns();
+        head = infp_writer_head();
+        atomic_store_explicit(&head->heap_state, INFP_WIRE_HEAP_RUNS, memory_order_relaxed);
+        if (is_read(head, call->t_ns)) {
+                look_for_tables(head);
+                take_block(stack, thread, call);
+                infp_agent_moments_give(stack, thread, GIVEN, false);
+        } else {
+                call->is_taken = true;
+        }
+        count(&head->heap_own_ns, infp_writer_now_ns() - call->t_ns); /* the clock of CPU time is a system call */
+        infp_writer_end();
+}
+
+static __attribute__((noinline)) int64_t allocated(uint64_t address, uint64_t size, int64_t left, bool is_new)
+{
+        const int error = errno;
+        struct call call = { .address = address, .size = size };
+        int cancel_state;
+
+        left += is_new ? draw() : 0;
+        if (left >= 0)
+                return left;
+        infp_agent_registers_here(call.registers);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+        infp_agent_area_work(work, &call);
+        if (!call.is_taken && infp_writer_head())
+                count(&infp_writer_head()->heap_missed, 1);
+        pthread_setcancelstate(cancel_state, NULL);
+        errno = error;
+        return draw();
+}
+
+static void freed(uint64_t id)
+{
+        const int error = errno;
+        struct infp_wire_block_end record = { .record = { .kind = INFP_WIRE_BLOCK_END }, .id = id };
+        struct infp_writer_thread *thread = infp_writer_begin();
+        bool is_put = false;
+
+        if (thread) {
+                record.record.t_ns = infp_writer_now_ns();
+                is_put = infp_writer_put(thread, INFP_WIRE_KEEP, &record, sizeof(record), NULL, 0);
+                infp_writer_end();
+        }
+        if (!is_put && infp_writer_head())
+                count(&infp_writer_head()->heap_kept, 1);
+        errno = error;
+}
+
+static void kept(uint64_t address, uint64_t id)
+{
+        if (!infp_agent_live_put(address, id))
+                freed(id);
+}
+
+/* ---- begin, again in a child, and end ---- */
+
+static void forked(void)
+{
+        infp_agent_stacks_forked();
+        atomic_store(&begin_ns, infp_writer_now_ns());
+}
+
+static void give_last(void *memory, void *context)
+{
+        struct infp_writer_thread *thread = infp_writer_begin();
+
+        (void) context;
+        if (!thread)
+                return;
+        look_for_tables(infp_writer_head());
+        infp_agent_moments_give(memory, thread, UINT_MAX, true);
+        infp_writer_end();
+}
+
+/* Of a program that ends before there are tables: its blocks without their stacks. */
+__attribute__((destructor)) static void end_heap(void)
+{
+        const int error = errno;
+
+        if (is_begun && infp_writer_is_on())
+                infp_agent_area_work(give_last, NULL);
+        errno = error;
+}
+
+/* A program with an allocator of its own, linked statically, never calls the preloaded functions. */
+static bool is_called(void)
+{
+        const int64_t before = hooks->left();
+        void *volatile block = malloc(1);
+
+        free(block);
+        return hooks->left() != before;
+}
+
+void infp_agent_heap_begin(uint64_t mean, const char *tables)
+{
+        uint32_t version;
+
+        hooks = dlsym(RTLD_DEFAULT, INFP_PRELOAD_HEAP);
+        if (!INFP_AGENT_IS_SUPPORTED || !hooks)
+                return;
+        mean_bytes = (double) mean;
+        infp_writer_heap_mean = mean;
+        if (!is_called()) {
+                if (infp_writer_enable() == 0)
+                        atomic_store(&infp_writer_head()->heap_state, INFP_WIRE_HEAP_OTHER);
+                return;
+        }
+        has_python = infp_agent_python_find(&version) == 0;
+        if (!infp_agent_stacks_begin(tables) || infp_agent_live_make(hooks) < 0)
+                return;
+        pthread_atfork(NULL, NULL, forked);
+        atomic_store(&begin_ns, infp_writer_now_ns());
+        is_begun = true;
+        atomic_store(&hooks->ended, end_heap);
+        atomic_store(&hooks->kept, kept);
+        atomic_store(&hooks->freed, freed);
+        atomic_store(&hooks->taken, infp_agent_live_take);
+        atomic_store(&hooks->allocated, allocated);
+}

@@ -1,0 +1,34 @@
+/* What the preloaded allocator functions (interpose.c) and the agent that samples (heap.c) say to each other. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define INFP_PRELOAD_HEAP_FILE "libinfprof-preload-heap.so"
+#define INFP_AGENT_ENV_HEAP "INFPROF_AGENT_HEAP" /* bytes between two samples, on average */
+
+enum { INFP_HEAP_FILTER = 1 << 16 };
+
+/* How many sampled blocks there may be whose address falls on a place of the filter: 0 is sure, and 255 stays. */
+static inline uint32_t infp_heap_place(uint64_t address)
+{
+        return (uint32_t) ((address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+}
+
+struct infp_preload_heap {
+        _Atomic uint8_t filter[INFP_HEAP_FILTER];
+        /* Set by the agent; none calls an allocator, waits, or changes errno. */
+        /* The bytes until the next sample are used up by this block; is_new: they were not drawn yet. Returns how many are next. */
+        int64_t (*_Atomic allocated)(uint64_t address, uint64_t size, int64_t left, bool is_new);
+        /* A block that may be a sampled one is about to go. Returns its id, and one of the others follows; 0: it is not one. */
+        uint64_t (*_Atomic taken)(uint64_t address);
+        void (*_Atomic freed)(uint64_t id);
+        void (*_Atomic kept)(uint64_t address, uint64_t id); /* it did not go */
+        void (*_Atomic ended)(void);                         /* the process ends without its destructors */
+        /* Where the code of this library lies: its frames are no part of a stack. */
+        uint64_t begin, end;
+        int64_t (*left)(void); /* bytes until the next sample of this thread: malloc has counted if it changes */
+};
+#define INFP_PRELOAD_HEAP "infp_preload_heap"

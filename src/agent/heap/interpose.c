@@ -1,0 +1,338 @@
+/* The functions of the allocator, in front of those of the next library: libc's, or jemalloc's where that was preloaded or linked. What
+ * they do beside the call is to count bytes down, and to look up in a table of 64 KiB whether a block that is freed may be a sampled one.
+ *
+ * As all of the stub (agent/core/preload.c): no library is needed, functions of libc are weak references, and without an agent nothing is done. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/heap/hooks.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+#pragma weak dlsym
+#pragma weak __errno_location
+
+extern struct infp_preload_heap infp_preload_heap;
+EXPORTED struct infp_preload_heap infp_preload_heap;
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _etext[] __attribute__((visibility("hidden")));
+
+/* Of a thread. Initial-exec: the loader would allocate what it gets at a thread's first use. */
+static _Thread_local struct {
+        int64_t left; /* bytes until the next sample */
+        bool is_drawn, is_busy;
+} own __attribute__((tls_model("initial-exec")));
+
+enum {
+        UNHEARD = 1 << 16, /* bytes until it is asked again whether there is an agent */
+        EARLY = 1 << 16,
+};
+
+static struct {
+        void *(*malloc)(size_t);
+        void (*free)(void *);
+        void *(*calloc)(size_t, size_t);
+        void *(*realloc)(void *, size_t);
+        void *(*reallocarray)(void *, size_t, size_t);
+        int (*posix_memalign)(void **, size_t, size_t);
+        void *(*aligned_alloc)(size_t, size_t);
+        void *(*memalign)(size_t, size_t);
+        void *(*valloc)(size_t);
+        void *(*pvalloc)(size_t);
+        size_t (*malloc_usable_size)(void *);
+        void (*_exit)(int);
+        void (*_Exit)(int);
+        bool is_asked;
+} next;
+
+/* ---- before the next library is known: dlsym itself may allocate ---- */
+
+static _Alignas(16) char early[EARLY];
+static _Atomic size_t early_used;
+
+static bool is_early(const void *block)
+{
+        return (uintptr_t) block - (uintptr_t) early < EARLY;
+}
+
+/* Never freed. Its size stands before it. */
+static void *take_early(size_t alignment, size_t size)
+{
+        const size_t room = alignment < 16 ? 16 : alignment;
+        size_t at;
+
+        if (size > EARLY || room > EARLY)
+                return NULL;
+        at = atomic_fetch_add(&early_used, size + 2 * room + 16);
+        at = (at + 16 + room - 1) / room * room;
+        if (at + size > EARLY)
+                return NULL;
+        *(size_t *) (void *) (early + at - 16) = size;
+        return early + at;
+}
+
+static size_t early_size(const void *block)
+{
+        return *(const size_t *) (const void *) ((const char *) block - 16);
+}
+
+static void *find(const char *name)
+{
+        void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
+
+        return found; /* no tail call: dlsym asks who calls it */
+}
+
+static void find_all(void)
+{
+        if (next.is_asked)
+                return;
+        next.is_asked = true;
+        *(void **) &next.free = find("free");
+        *(void **) &next.calloc = find("calloc");
+        *(void **) &next.realloc = find("realloc");
+        *(void **) &next.reallocarray = find("reallocarray");
+        *(void **) &next.posix_memalign = find("posix_memalign");
+        *(void **) &next.aligned_alloc = find("aligned_alloc");
+        *(void **) &next.memalign = find("memalign");
+        *(void **) &next.valloc = find("valloc");
+        *(void **) &next.pvalloc = find("pvalloc");
+        *(void **) &next.malloc_usable_size = find("malloc_usable_size");
+        *(void **) &next._exit = find("_exit");
+        *(void **) &next._Exit = find("_Exit");
+        *(void **) &next.malloc = find("malloc");
+}
+
+static void *no_memory(void)
+{
+        if (__errno_location)
+                errno = ENOMEM;
+        return NULL;
+}
+
+#define MISSES(function) (UNLIKELY(!next.function) && (find_all(), !next.function))
+
+/* ---- what is counted ---- */
+
+static void __attribute__((noinline, cold)) sample(const void *block, size_t size)
+{
+        int64_t (*allocated)(uint64_t, uint64_t, int64_t, bool) =
+                atomic_load_explicit(&infp_preload_heap.allocated, memory_order_acquire);
+
+        if (own.is_busy)
+                return;
+        if (!allocated) {
+                own.left = UNHEARD;
+                return;
+        }
+        own.is_busy = true;
+        atomic_signal_fence(memory_order_seq_cst);
+        own.left = allocated((uintptr_t) block, size, own.left, !own.is_drawn);
+        own.is_drawn = true;
+        atomic_signal_fence(memory_order_seq_cst);
+        own.is_busy = false;
+}
+
+static inline void *count(void *block, size_t size)
+{
+        if (UNLIKELY(!block))
+                return NULL;
+        own.left -= size < INT64_MAX / 2 ? (int64_t) size : INT64_MAX / 2;
+        if (UNLIKELY(own.left < 0))
+                sample(block, size);
+        return block;
+}
+
+static uint64_t __attribute__((noinline, cold)) take_one(const void *block)
+{
+        uint64_t (*taken)(uint64_t) = atomic_load_explicit(&infp_preload_heap.taken, memory_order_acquire);
+
+        return taken ? taken((uintptr_t) block) : 0;
+}
+
+/* Before the block goes: its address may be another one's at once. */
+static inline uint64_t take(const void *block)
+{
+        if (UNLIKELY(atomic_load_explicit(&infp_preload_heap.filter[infp_heap_place((uintptr_t) block)],
+                                          memory_order_relaxed)))
+                return take_one(block);
+        return 0;
+}
+
+static void __attribute__((noinline, cold)) end(const void *block, uint64_t id, bool is_freed)
+{
+        if (is_freed)
+                atomic_load_explicit(&infp_preload_heap.freed, memory_order_relaxed)(id);
+        else
+                atomic_load_explicit(&infp_preload_heap.kept, memory_order_relaxed)((uintptr_t) block, id);
+}
+
+/* ---- the functions ---- */
+
+EXPORTED void *malloc(size_t size)
+{
+        if (MISSES(malloc)) {
+                void *block = take_early(16, size);
+
+                return block ? block : no_memory();
+        }
+        return count(next.malloc(size), size);
+}
+
+EXPORTED void free(void *block)
+{
+        uint64_t id;
+
+        if (UNLIKELY(is_early(block)) || MISSES(free))
+                return;
+        id = take(block);
+        if (UNLIKELY(id))
+                end(block, id, true);
+        next.free(block);
+}
+
+EXPORTED void *calloc(size_t n, size_t size)
+{
+        size_t bytes;
+
+        if (__builtin_mul_overflow(n, size, &bytes))
+                return no_memory();
+        if (MISSES(calloc)) {
+                void *block = take_early(16, bytes); /* zeros, and never used before */
+
+                return block ? block : no_memory();
+        }
+        return count(next.calloc(n, size), bytes);
+}
+
+static void *move_early(void *block, size_t size)
+{
+        const size_t old = early_size(block);
+        char *moved = malloc(size);
+
+        for (size_t i = 0; moved && i < old && i < size; i++)
+                ((volatile char *) moved)[i] = ((char *) block)[i]; /* the compiler's own way would need libc */
+        return moved;
+}
+
+EXPORTED void *realloc(void *block, size_t size)
+{
+        uint64_t id;
+        void *moved;
+
+        if (!block)
+                return malloc(size);
+        if (UNLIKELY(is_early(block)))
+                return move_early(block, size);
+        if (MISSES(realloc))
+                return no_memory();
+        id = take(block);
+        moved = next.realloc(block, size);
+        if (UNLIKELY(id))
+                end(block, id, moved || !size);
+        return count(moved, size);
+}
+
+EXPORTED void *reallocarray(void *block, size_t n, size_t size)
+{
+        size_t bytes;
+
+        if (__builtin_mul_overflow(n, size, &bytes))
+                return no_memory();
+        return realloc(block, bytes);
+}
+
+EXPORTED int posix_memalign(void **ret, size_t alignment, size_t size)
+{
+        int r;
+
+        if (MISSES(posix_memalign)) {
+                void *block = take_early(alignment, size);
+
+                if (!block)
+                        return ENOMEM;
+                *ret = block;
+                return 0;
+        }
+        r = next.posix_memalign(ret, alignment, size);
+        if (r == 0)
+                count(*ret, size);
+        return r;
+}
+
+static void *early_or_none(size_t alignment, size_t size)
+{
+        void *block = alignment && !(alignment & (alignment - 1)) ? take_early(alignment, size) : NULL;
+
+        return block ? block : no_memory();
+}
+
+EXPORTED void *aligned_alloc(size_t alignment, size_t size)
+{
+        return MISSES(aligned_alloc) ? early_or_none(alignment, size)
+                                     : count(next.aligned_alloc(alignment, size), size);
+}
+
+EXPORTED void *memalign(size_t alignment, size_t size)
+{
+        return MISSES(memalign) ? early_or_none(alignment, size) : count(next.memalign(alignment, size), size);
+}
+
+EXPORTED void *valloc(size_t size)
+{
+        return MISSES(valloc) ? early_or_none(4096, size) : count(next.valloc(size), size);
+}
+
+EXPORTED void *pvalloc(size_t size)
+{
+        return MISSES(pvalloc) ? early_or_none(4096, size) : count(next.pvalloc(size), size);
+}
+
+EXPORTED size_t malloc_usable_size(void *block)
+{
+        if (UNLIKELY(block && is_early(block)))
+                return early_size(block);
+        return MISSES(malloc_usable_size) ? 0 : next.malloc_usable_size(block);
+}
+
+/* Children of fork end so. */
+static _Noreturn void leave(void (*next_exit)(int), int code)
+{
+        void (*ended)(void) = atomic_load_explicit(&infp_preload_heap.ended, memory_order_acquire);
+
+        if (ended)
+                ended();
+        if (next_exit)
+                next_exit(code);
+        __builtin_trap(); /* there is no libc without it */
+}
+
+EXPORTED _Noreturn void _exit(int code)
+{
+        find_all();
+        leave(next._exit, code);
+}
+
+EXPORTED _Noreturn void _Exit(int code)
+{
+        find_all();
+        leave(next._Exit, code);
+}
+
+static int64_t left(void)
+{
+        return own.left;
+}
+
+/* Before the stub's own, which loads the agent. */
+__attribute__((constructor(101))) static void begin_heap(void)
+{
+        find_all();
+        infp_preload_heap.begin = (uintptr_t) __ehdr_start;
+        infp_preload_heap.end = (uintptr_t) _etext;
+        infp_preload_heap.left = left;
+}

@@ -1,0 +1,154 @@
+#include "sampler/inside/heap.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "model/stack_tables.h"
+#include "sampler/stacks/parts.h"
+
+enum { MOST_LIVE = 1 << 20, MOST_EARLY = 1 << 16 };
+static const double peak_step = 1.05; /* a peak is looked at again when it has grown by so much */
+
+struct infp_inside_block {
+        struct infp_stack_found found;
+        uint64_t id, address, size;
+        double weight;
+};
+
+struct infp_inside_site {
+        struct infp_stack_found found;
+        double weight;
+};
+
+/* freed_ns 0: it is alive. */
+static void put_row(struct infp_stacks *stacks, const struct infp_inside_block *block, uint64_t freed_ns)
+{
+        const struct infp_stack_found *found = &block->found;
+        struct infp_row *row = &stacks->row;
+
+        infp_row_begin(row, &infp_table_heap_samples, found->t_ns);
+        if (found->process)
+                infp_row_id(row, INFP_HEAP_SAMPLES_PROCESS, found->process);
+        if (found->tid)
+                infp_row_i64(row, INFP_HEAP_SAMPLES_TID, found->tid);
+        if (found->thread)
+                infp_row_id(row, INFP_HEAP_SAMPLES_THREAD, found->thread);
+        infp_row_i64(row, INFP_HEAP_SAMPLES_ADDRESS, (int64_t) block->address);
+        infp_row_i64(row, INFP_HEAP_SAMPLES_SIZE, (int64_t) block->size);
+        infp_row_f64(row, INFP_HEAP_SAMPLES_WEIGHT, block->weight);
+        if (found->stack)
+                infp_row_id(row, INFP_HEAP_SAMPLES_STACK, found->stack);
+        if (freed_ns)
+                infp_row_i64(row, INFP_HEAP_SAMPLES_FREED_NS, (int64_t) freed_ns);
+        if (infp_stack_put_row(stacks) < 0)
+                stacks->counts.modes[INFP_STACK_HEAP].dropped++;
+}
+
+/* A block of size bytes is sampled with the probability 1 - e^(-size / mean): of a Poisson process over bytes one point at least. */
+static double weight_of(uint64_t size, uint64_t mean_bytes)
+{
+        return size ? (double) size / -expm1(-(double) size / (double) mean_bytes) : 0;
+}
+
+/* Adds up what is alive, by stack. Without memory the peak before stays. */
+static void keep_peak(struct infp_inside_heap *heap, uint64_t t_ns)
+{
+        struct infp_inside_site *sites = calloc(heap->n, sizeof(*sites));
+        struct infp_map by_stack = { .n = 0 };
+        uint32_t n = 0;
+        bool is_whole = sites;
+
+        for (uint32_t i = 0; i < heap->n && is_whole; i++) {
+                const struct infp_inside_block *block = &heap->blocks[i];
+                const uint64_t *at = infp_map_get(&by_stack, block->found.stack);
+                const uint64_t place = at ? *at : n;
+
+                if (!at) {
+                        sites[n++].found = block->found;
+                        sites[place].found.samples = 0;
+                        is_whole = infp_map_put(&by_stack, block->found.stack, place) >= 0;
+                }
+                sites[place].weight += block->weight;
+                sites[place].found.samples++;
+        }
+        infp_map_done(&by_stack);
+        if (!is_whole) {
+                free(sites);
+                return;
+        }
+        free(heap->peak);
+        heap->peak = sites;
+        heap->n_peak = n;
+        heap->peak_ns = t_ns;
+        heap->peak_bytes = heap->live_bytes;
+}
+
+void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *stacks,
+                            const struct infp_stack_found *found, const struct infp_ring_block *block,
+                            uint64_t mean_bytes)
+{
+        const uint64_t *freed = infp_map_get(&heap->early, block->id);
+        struct infp_inside_block one = { *found, block->id, block->address, block->size,
+                                         weight_of(block->size, mean_bytes) };
+
+        one.found.mode = INFP_STACK_HEAP_ALLOCATED;
+        infp_stacks_put(stacks, &one.found, one.weight, NULL);
+        if (freed) {
+                put_row(stacks, &one, *freed);
+                infp_map_delete(&heap->early, block->id);
+        } else if (heap->n >= MOST_LIVE || !INFP_MAKE_ROOM(heap->blocks, heap->n, heap->cap, 256) ||
+                   infp_map_put(&heap->live, block->id, heap->n) < 0) {
+                heap->left_out++;
+        } else {
+                heap->blocks[heap->n++] = one;
+                heap->live_bytes += one.weight;
+                if (heap->live_bytes > peak_step * heap->peak_bytes)
+                        keep_peak(heap, block->t_ns);
+        }
+}
+
+void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t id)
+{
+        const uint64_t *at = infp_map_get(&heap->live, id);
+        uint64_t index;
+
+        if (!at) { /* it is on its way, or of the parent's of before a fork */
+                if (heap->early.n >= MOST_EARLY)
+                        infp_map_done(&heap->early);
+                infp_map_put(&heap->early, id, t_ns);
+                return;
+        }
+        index = *at;
+        put_row(stacks, &heap->blocks[index], t_ns);
+        heap->live_bytes -= heap->blocks[index].weight;
+        infp_map_delete(&heap->live, id);
+        heap->blocks[index] = heap->blocks[--heap->n];
+        if (index < heap->n)
+                infp_map_put(&heap->live, heap->blocks[index].id, index);
+}
+
+void infp_inside_heap_end(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns)
+{
+        for (uint32_t i = 0; i < heap->n; i++) {
+                struct infp_inside_block *block = &heap->blocks[i];
+
+                put_row(stacks, block, 0);
+                block->found.t_ns = t_ns;
+                block->found.mode = INFP_STACK_HEAP;
+                infp_stacks_put(stacks, &block->found, block->weight, NULL);
+        }
+        for (uint32_t i = 0; i < heap->n_peak; i++) {
+                struct infp_inside_site *site = &heap->peak[i];
+
+                site->found.t_ns = heap->peak_ns;
+                site->found.mode = INFP_STACK_HEAP_PEAK;
+                site->found.cpu = -1;
+                infp_stacks_put(stacks, &site->found, site->weight, NULL);
+        }
+        infp_map_done(&heap->live);
+        infp_map_done(&heap->early);
+        free(heap->blocks);
+        free(heap->peak);
+        *heap = (struct infp_inside_heap){ .left_out = heap->left_out };
+}

@@ -1,0 +1,269 @@
+"""The heap, sampled by functions in front of the allocator's: record --heap."""
+import collections
+import json
+import math
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import waits
+from program import run
+from pythons import PYTHONS
+from waiting import wait_for
+
+TRUTH = pathlib.Path(__file__).resolve().parents[3] / "shared" / "truth"
+ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
+needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc here")
+MEAN = 4096
+
+
+@pytest.fixture
+def build(tmp_path):
+    """build(text, words...): a program of C."""
+    def call(text, *words, name="program"):
+        source = tmp_path / f"{name}.c"
+        source.write_text(text)
+        done = run([*(words or ("gcc", "-O1", "-g", "-fno-builtin")), source, "-o", tmp_path / name, "-pthread"])
+        if done.returncode != 0 and words:
+            pytest.skip(f"{' '.join(words)} cannot build a program here")
+        assert done.returncode == 0, done.stderr
+        return tmp_path / name
+
+    return call
+
+
+def by_function(recorded, mode, names):
+    """{function: (bytes, samples)} of a mode: rows in whose stacks it is."""
+    found = collections.defaultdict(lambda: [0, 0])
+    for row in waits.rows(recorded, mode):
+        for name in {frame.name for frame in row.frames} & set(names):
+            found[name][0] += row.weight
+            found[name][1] += row.samples
+    return found
+
+
+def sources(recorded):
+    return {row["instance"]: (row["state"], row["reason"]) for row in recorded.table("sources") if row["collector"] == "sampler"}
+
+
+# ---- truth ----
+
+SIZES = {"leak_small": 1024, "keep_reachable": 4096, "churn": 64, "zero_calloc": 512, "hand_over": 128, "die_with_thread": 2048, "leak_big": 1 << 20}
+
+
+@needs_gcc
+@pytest.mark.skipif(not TRUTH.is_dir(), reason=f"{TRUTH} is not there")
+def test_truth(record, tmp_path):
+    """Bytes that each function has allocated, and those that are in use at the end, as the program counts them: within 5.5 standard
+    deviations of a binomial, which the sizes give. All of a thread that frees what another one allocated, and a child."""
+    made = run(["gcc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", TRUTH / "alloc_truth.c", "-o", tmp_path / "alloc_truth", "-pthread"])
+    assert made.returncode == 0, made.stderr
+    done = record(f"--heap={MEAN}", "--no-snapshots", command=[tmp_path / "alloc_truth"])
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    found, live = (by_function(done.run, mode, [*said["functions"], "in_child"]) for mode in ("heap-allocated", "heap"))
+    for name, size in SIZES.items():
+        truth = said["functions"][name]
+        missing = (1 - (p := 1 - math.exp(-size / MEAN))) / p  # of the variance of each block's weight, in squares of its size
+        for bytes_true, n, (estimated, _) in ((truth["bytes"], truth["allocs"], found[name]), (truth["live_bytes"], truth["live"], live[name])):
+            assert abs(estimated - bytes_true) <= 5.5 * size * math.sqrt(n * missing) + 1, (name, estimated, truth)
+    assert found["big_block"] == [pytest.approx(64 << 20), 1] and "big_block" not in live
+    assert 0.9 < sum(row.weight for row in waits.rows(done.run, "heap-peak")) / ((64 << 20) + 6625280) < 1.1
+    rows = done.run.table("heap_samples")
+    assert {row["size"] for row in rows} >= set(SIZES.values()) and all(row["address"] for row in rows)
+    assert all(row["freed_ns"] is None or row["freed_ns"] > row["t_ns"] for row in rows)
+    assert sum(row["weight"] for row in rows) == pytest.approx(sum(row.weight for row in waits.rows(done.run, "heap-allocated")))
+    assert sum(row["weight"] for row in rows if row["freed_ns"] is None) == pytest.approx(sum(row.weight for row in waits.rows(done.run, "heap")))
+    parent = next(row["process"] for row in rows if row["size"] == 1 << 20)
+    p = 1 - math.exp(-512 / MEAN)
+    in_child = sum(row["weight"] for row in rows if row["process"] != parent and row["size"] == 512)  # it may end before its stacks can be named
+    assert abs(in_child - 512_000) <= 5.5 * 512 * math.sqrt(1000 * (1 - p) / p), in_child
+    sampler = [row for row in done.run.table("sampler") if row["mode"] == "heap-allocated"][-1]
+    assert sampler["taken"] == len(rows) and sampler["lost"] == 0, sampler
+    assert all(row["stack"] for row in rows if row["process"] == parent)
+
+
+LEAK = """\
+import json
+kept = []
+
+def grow():
+    kept.append(bytearray(100_000))
+
+def churn():
+    return json.dumps([str(i) * 20 for i in range(2000)])
+
+for i in range(200):
+    churn()
+    grow()
+"""
+
+
+@pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+@pytest.mark.parametrize("name", PYTHONS)
+def test_python(infprof, record, tmp_path, name):
+    """Functions of Python stand in their places between those of the interpreter; what Python frees as it ends was in use at the peak."""
+    program = tmp_path / "leak.py"
+    program.write_text(LEAK)
+    words, environment = PYTHONS[name]
+    done = record("--heap", "--no-snapshots", command=[*words, program], env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    peak = by_function(done.run, "heap-peak", ["grow"])["grow"]
+    assert abs(peak[0] - 200 * 100_000) < 5.5 * 100_000 * math.sqrt(200 * math.exp(-100 / 64)) + 0.05 * 20_000_000, peak
+    for row in waits.rows(done.run, "heap-allocated"):
+        names = [frame.name for frame in row.frames]
+        assert not any("infprof" in (frame.object or "") for frame in row.frames), names
+        if "grow" in names:
+            assert "<module>" in names[:names.index("grow")] and row.frames[names.index("grow")].kind == "python", names
+    sampler = [row for row in done.run.table("sampler") if row["mode"] == "heap-allocated"][-1]
+    assert sampler["python_merged"] > 100 and sampler["python_unmerged"] + sampler["python_torn"] + sampler["python_missed"] == 0, sampler
+    folded = run([infprof, "flamegraph", "--folded", "--mode", "heap-peak", "-r", done.run.path]).stdout
+    assert any(int(line.rsplit(" ", 1)[1]) > 10_000_000 for line in folded.splitlines() if "grow" in line), folded
+
+
+@pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+def test_beside_samples_of_the_cpu(record, tmp_path):
+    """Both ways of reading Python's frames."""
+    program = tmp_path / "leak.py"
+    program.write_text(LEAK)
+    for way in ("auto", "inside"):
+        done = record("--heap", "--cpu=500", f"--python={way}", "--no-snapshots", command=[*PYTHONS[ONE][0], program])
+        assert done.returncode == 0, done.stderr
+        assert by_function(done.run, "heap-peak", ["grow"])["grow"][1] > 100
+        assert by_function(done.run, "cpu", ["churn"])["churn"][1] > 5
+        shutil.rmtree(done.run.path)
+
+
+# ---- harm ----
+
+CALLS = """\
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+        void *volatile p, *q = NULL;
+        (void) argv;
+        errno = 0;
+        p = malloc(PTRDIFF_MAX);
+        printf("%d %d\\n", p == NULL, errno == ENOMEM);
+        errno = 0;
+        p = calloc(SIZE_MAX / 2, 4);
+        printf("%d %d\\n", p == NULL, errno == ENOMEM);
+        p = malloc(100000);
+        memset(p, 7, 100000);
+        q = realloc(p, PTRDIFF_MAX);
+        printf("%d %d\\n", q == NULL, ((char *) p)[99999]);
+        p = realloc(p, 300000);
+        printf("%d\\n", ((char *) p)[99999]);
+        free(p);
+        p = realloc(NULL, 70000);
+        free(p);
+        free(NULL);
+        q = NULL;
+        printf("%d\\n", posix_memalign(&q, 3, 8) == EINVAL);
+        printf("%d %d\\n", posix_memalign(&q, 4096, 100000), (int) ((uintptr_t) q % 4096));
+        free(q);
+        p = memalign(256, 100000);
+        printf("%d %d\\n", (int) ((uintptr_t) p % 256), malloc_usable_size(p) >= 100000);
+        free(p);
+        p = aligned_alloc(64, 128000);
+        errno = 99;
+        free(p);
+        printf("%d\\n", errno);
+        for (int i = 0; i < 100000; i++) {
+                p = calloc(1, 500);
+                if (((char *) p)[499])
+                        return 1;
+                free(p);
+        }
+        return argc == 2 ? 7 : 0;
+}
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize("kind, words", [
+    ("glibc", ["gcc"]), ("musl", ["musl-gcc"]), ("musl-static", ["musl-gcc", "-static"]), ("static", ["gcc", "-static"]), ("32-bit", ["gcc", "-m32"]),
+])
+def test_programs_run_as_before(record, build, kind, words):
+    if not shutil.which(words[0]):
+        pytest.skip(f"no {words[0]} here")
+    path = build(CALLS, *words, "-fno-builtin")
+    alone = run([path, "word"])
+    done = record(f"--heap={MEAN}", "--no-finish", command=[path, "word"])
+    assert alone.returncode == 7, alone
+    assert (done.returncode, done.stdout) == (7, alone.stdout), done.stderr
+    assert (len(done.run.table("heap_samples")) > 1000) == (kind == "glibc"), done.stderr
+
+
+@needs_gcc
+def test_an_allocator_of_its_own(record, build):
+    """That is said, and is no heap of 0 bytes."""
+    path = build("""\
+#include <stddef.h>
+#include <stdio.h>
+static _Alignas(16) char heap[1 << 24];
+static size_t used;
+void *malloc(size_t n) { void *p = heap + used; used += (n + 31) & ~(size_t) 15; return p; }
+void free(void *p) { (void) p; }
+void *calloc(size_t n, size_t m) { return malloc(n * m); }
+void *realloc(void *p, size_t n) { (void) p; return malloc(n); }
+int main(void) { for (int i = 0; i < 100; i++) malloc(100000); return 0; }
+""", "gcc", "-fno-builtin")
+    done = record("--heap", command=[path])
+    assert done.returncode == 0
+    sentence = "is not recorded: its program has an allocator of its own"
+    assert sentence in done.stderr and any(sentence in (reason or "") for _, reason in sources(done.run).values()), done.stderr
+    assert done.run.table("heap_samples") == []
+
+
+@needs_gcc
+@pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
+def test_an_allocator_that_is_preloaded(record, build, library):
+    found = [path for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu") for path in pathlib.Path(folder).glob(library)]
+    if not found:
+        pytest.skip(f"no {library} here")
+    path = build("#include <stdlib.h>\n#include <string.h>\nvoid keep(void) { memset(malloc(1000), 1, 1000); }\nint main(void) { for (int i = 0; i < 20000; i++) keep(); return 0; }\n")
+    done = record(f"--heap={MEAN}", command=[path], env={**os.environ, "LD_PRELOAD": str(found[0])})
+    assert done.returncode == 0, done.stderr
+    live = by_function(done.run, "heap", ["keep"])["keep"]
+    assert abs(live[0] - 20_000_000) < 5.5 * 1000 * math.sqrt(20000 * math.exp(-1000 / MEAN) / (1 - math.exp(-1000 / MEAN))), live
+
+
+@needs_gcc
+def test_after_the_recorder_is_killed(infprof, build, run_dir):
+    path = build("#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(void) { puts(\"begun\"); fflush(stdout); getchar();"
+                 " for (int i = 0; i < 100000; i++) { char *p = malloc(5000); p[0] = 1; free(p); } puts(\"done\"); return 0; }\n")
+    recorder = subprocess.Popen([infprof, "record", "--heap", "-o", run_dir, "--", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, text=True)
+    assert recorder.stdout.readline() == "begun\n"
+    recorder.send_signal(signal.SIGKILL)
+    recorder.wait()
+    recorder.stdin.write("\n")
+    recorder.stdin.close()
+    assert recorder.stdout.read() == "done\n"
+
+
+def test_a_process_that_runs_already(record):
+    target = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        done = record("--heap", "--duration", "0.3", "--pid", target.pid)
+    finally:
+        target.communicate(b"\n")
+    assert done.returncode == 0 and "stacks of the heap need a command that is started by record" in done.stderr, done.stderr
+    assert sources(done.run)["heap-allocated"][0] == "absent", sources(done.run)
+
+
+@pytest.mark.parametrize("value", ["0", "1023", "2G", "x", "-5"])
+def test_refused(record, value):
+    done = record(f"--heap={value}", command=["true"])
+    assert done.returncode == 125 and f"--heap={value}: a sample each 1K to 1G bytes" in done.stderr, done
