@@ -121,7 +121,8 @@ def test_python(infprof, record, tmp_path, name):
         if "grow" in names:
             assert "<module>" in names[:names.index("grow")] and row.frames[names.index("grow")].kind == "python", names
     sampler = [row for row in done.run.table("sampler") if row["mode"] == "heap-allocated"][-1]
-    assert sampler["python_merged"] > 100 and sampler["python_unmerged"] + sampler["python_torn"] + sampler["python_missed"] == 0, sampler
+    bad = sampler["python_unmerged"] + sampler["python_torn"] + sampler["python_missed"]
+    assert sampler["python_merged"] > 100 and bad <= 0.005 * sampler["python_merged"] + 1, sampler
     folded = run([infprof, "flamegraph", "--folded", "--mode", "heap-peak", "-r", done.run.path]).stdout
     assert any(int(line.rsplit(" ", 1)[1]) > 10_000_000 for line in folded.splitlines() if "grow" in line), folded
 

@@ -12,7 +12,9 @@ enum { PAGE = 4096 };
 
 static char *areas;
 static size_t area_bytes; /* with its stack, which lies before the memory */
-static _Atomic uint32_t is_taken[INFP_AGENT_AREAS];
+static struct {
+        _Alignas(64) _Atomic uint32_t is_taken;
+} states[INFP_AGENT_AREAS];
 
 int infp_agent_areas_make(size_t bytes)
 {
@@ -31,7 +33,7 @@ int infp_agent_areas_make(size_t bytes)
 void infp_agent_areas_reset(void)
 {
         for (unsigned i = 0; i < INFP_AGENT_AREAS; i++)
-                atomic_store(&is_taken[i], 0);
+                atomic_store(&states[i].is_taken, 0);
 }
 
 struct call {
@@ -46,16 +48,20 @@ static void work_in(void *context)
         call->work(call->memory, call->context);
 }
 
+/* Each thread begins with another one, whose caches are its own. */
 bool infp_agent_area_work(void (*work)(void *memory, void *context), void *context)
 {
-        for (unsigned i = 0; i < INFP_AGENT_AREAS; i++) {
+        const unsigned first = (unsigned) (infp_agent_thread_pointer() * UINT64_C(0x9e3779b97f4a7c15) >> 58);
+
+        for (unsigned k = 0; k < INFP_AGENT_AREAS; k++) {
+                const unsigned i = (first + k) % INFP_AGENT_AREAS;
                 char *memory = areas + i * area_bytes + INFP_AGENT_STACK_BYTES;
                 struct call call = { work, memory, context };
 
-                if (atomic_exchange_explicit(&is_taken[i], 1, memory_order_acquire))
+                if (atomic_exchange_explicit(&states[i].is_taken, 1, memory_order_acquire))
                         continue;
                 infp_agent_call_on(memory, work_in, &call);
-                atomic_store_explicit(&is_taken[i], 0, memory_order_release);
+                atomic_store_explicit(&states[i].is_taken, 0, memory_order_release);
                 return true;
         }
         return false;

@@ -1,8 +1,17 @@
 #include "agent/core/stack.h"
 
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/auxv.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include "agent/core/area.h"
+#include "agent/core/machine.h"
 #include "agent/core/memory.h"
 #include "agent/core/tables.h"
+
+enum { FIRST_BYTES = 1024 /* are copied at least, to the end of a page, which costs as much as its bytes */ };
 
 bool infp_agent_stacks_begin(const char *tables)
 {
@@ -24,13 +33,67 @@ void infp_agent_stacks_forked(void)
         infp_agent_moments_reset();
 }
 
-void infp_agent_stack_copy(struct infp_agent_moment *moment, size_t size)
+bool infp_agent_stack_keep(struct infp_agent_moment *moment)
 {
-        const ssize_t n = infp_agent_memory_copy(moment->registers[INFP_RSP], moment->dump, size);
+        const ssize_t n = infp_agent_memory_copy(moment->registers[INFP_RSP], moment->dump, sizeof(moment->dump));
 
         moment->dump_size = n > 0 ? (uint32_t) n : 0;
-        moment->is_cut = n == (ssize_t) size;
+        moment->is_cut = n == sizeof(moment->dump);
+        return infp_agent_moment_keep(moment);
 }
+
+/* ---- where the stack of a thread ends ---- */
+
+/* As the kernel has it, from Linux 6.11 on. */
+struct map_query {
+        uint64_t size, flags, address, begin, end, vma_flags, page_size, offset, inode;
+        uint32_t device[2], name_size, build_id_size;
+        uint64_t name, build_id;
+};
+#define MAP_QUERY _IOWR('f', 17, struct map_query)
+
+/* Of the calling thread: what is mapped from begin to end belongs to its own stack, and stays as long as it runs on it. */
+static _Thread_local struct {
+        uint64_t begin, end;
+} own __attribute__((tls_model("initial-exec")));
+static _Atomic bool is_refused;
+
+static bool query(uint64_t address, struct map_query *ret)
+{
+        const int fd = atomic_load(&is_refused) ? -1 : open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+        int r;
+
+        *ret = (struct map_query){ .size = sizeof(*ret), .address = address };
+        r = fd < 0 ? -1 : ioctl(fd, MAP_QUERY, ret);
+        if (fd >= 0)
+                close(fd);
+        if (r < 0)
+                atomic_store(&is_refused, true);
+        return r == 0;
+}
+
+/* glibc's threads have what it knows of them at the upper end of their stack, in the same mapping, and the first one has there what the
+ * kernel gave to the program. A stack that a program has made for a coroutine has neither: its mapping may go on into another one's, which
+ * may be unmapped at any time. 0: it is none of these, or that cannot be told. */
+static uint64_t end_of(uint64_t pointer)
+{
+        const uint64_t ends[] = { infp_agent_thread_pointer(), getauxval(AT_RANDOM) };
+        struct map_query map;
+
+        if (pointer >= own.begin && pointer < own.end)
+                return own.end;
+        own.begin = own.end = 0;
+        if (!query(pointer, &map))
+                return 0;
+        for (unsigned i = 0; i < 2 && !own.end; i++)
+                if (ends[i] > pointer && ends[i] < map.end) {
+                        own.begin = map.begin;
+                        own.end = ends[i];
+                }
+        return own.end;
+}
+
+/* ---- a walk ---- */
 
 static enum infp_unwind_end unwind(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
                                    const struct infp_unwind_space *space, const struct infp_unwind_dump *dump,
@@ -49,23 +112,31 @@ static enum infp_unwind_end unwind(struct infp_agent_stack *stack, const struct 
 struct infp_agent_walk infp_agent_stack_walk(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
                                              bool is_live)
 {
-        struct infp_unwind_dump dump = { moment->dump, moment->registers[INFP_RSP], moment->dump_size, moment->is_cut };
-        static const size_t more[] = { INFP_AGENT_DUMP, INFP_AGENT_STACK_MOST };
+        const uint64_t pointer = moment->registers[INFP_RSP], stack_end = is_live ? end_of(pointer) : 0;
+        const size_t page = INFP_AGENT_PAGE - pointer % INFP_AGENT_PAGE,
+                     more[] = { page < FIRST_BYTES ? page + INFP_AGENT_PAGE : page, INFP_AGENT_DUMP,
+                                INFP_AGENT_STACK_MOST };
+        struct infp_unwind_dump dump = { moment->dump, pointer, is_live ? 0 : moment->dump_size,
+                                         is_live || moment->is_cut };
         struct infp_agent_walk ret = { .epoch = 0 };
         const struct infp_unwind_space *space = infp_agent_tables_begin(&ret.epoch);
         enum infp_unwind_end end = INFP_UNWIND_BROKEN;
 
         if (!stack->cache.entries)
                 infp_unwind_cache_init(&stack->cache, stack->rules, INFP_AGENT_RULES);
-        if (space)
+        if (stack_end)
+                dump = (struct infp_unwind_dump){ (const void *) (uintptr_t) pointer, pointer, stack_end - pointer,
+                                                  false };
+        if (space && dump.size)
                 end = unwind(stack, moment, space, &dump, &ret.n);
-        for (unsigned i = 0; end == INFP_UNWIND_TRUNCATED && is_live && i < sizeof(more) / sizeof(*more); i++) {
-                const ssize_t n =
-                        more[i] > moment->dump_size ? infp_agent_memory_copy(dump.begin, stack->dump, more[i]) : 0;
+        for (unsigned i = 0;
+             space && is_live && !stack_end && i < sizeof(more) / sizeof(*more) && (!i || end == INFP_UNWIND_TRUNCATED);
+             i++) {
+                const ssize_t n = infp_agent_memory_copy(pointer, stack->dump, more[i]);
 
                 if (n <= 0)
                         continue;
-                dump = (struct infp_unwind_dump){ stack->dump, dump.begin, (uint64_t) n, n == (ssize_t) more[i] };
+                dump = (struct infp_unwind_dump){ stack->dump, pointer, (uint64_t) n, n == (ssize_t) more[i] };
                 end = unwind(stack, moment, space, &dump, &ret.n);
         }
         ret.has_tables = space;

@@ -36,9 +36,9 @@ struct infp_agent_walk {
 bool infp_agent_stacks_begin(const char *tables);
 void infp_agent_stacks_forked(void); /* in a child of fork */
 
-/* The moment's registers being set: copies so much of the stack, at most INFP_AGENT_DUMP. */
-void infp_agent_stack_copy(struct infp_agent_moment *moment, size_t size);
-/* Fills stack->native, the innermost first. Of the thread that calls the whole stack can be had (is_live); of a moment that waited what was
- * copied. */
+/* Keeps a moment, whose registers are set, until there are tables. False: there is no room. */
+bool infp_agent_stack_keep(struct infp_agent_moment *moment);
+/* Fills stack->native, the innermost first. Of the thread that calls (is_live) the whole stack can be had; of a moment that was kept what
+ * was copied. */
 struct infp_agent_walk infp_agent_stack_walk(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
                                              bool is_live);

@@ -18,8 +18,8 @@
 #include "ring/writer.h"
 
 enum {
-        GIVEN = 8,          /* blocks that waited for tables, with each sample */
-        FIRST_BYTES = 1024, /* of a stack at least, to the end of a page: most C programs have no more there */
+        GIVEN = 8, /* blocks that waited for tables, with each sample */
+        TOLD = 16, /* samples of a thread until their time is told: others write to the same cache line */
 };
 #define WAIT_NS UINT64_C(60000000000) /* for a recorder */
 #define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is stopped or dead */
@@ -31,7 +31,10 @@ static struct infp_preload_heap *hooks;
 static double mean_bytes;
 static bool has_python, is_begun;
 static _Atomic uint64_t begin_ns; /* of the process, or since it was forked */
-static _Thread_local uint64_t random_state __attribute__((tls_model("initial-exec")));
+static _Thread_local struct {
+        uint64_t random, ns;
+        uint32_t n;
+} own __attribute__((tls_model("initial-exec")));
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -46,14 +49,14 @@ static uint64_t clock_ns(clockid_t clock)
 /* xorshift64* (Vigna, 2016) */
 static uint64_t random_bits(void)
 {
-        uint64_t x = random_state;
+        uint64_t x = own.random;
 
         if (!x)
                 x = (infp_agent_thread_pointer() ^ clock_ns(CLOCK_MONOTONIC) * UINT64_C(0x9e3779b97f4a7c15)) | 1;
         x ^= x >> 12;
         x ^= x << 25;
         x ^= x >> 27;
-        random_state = x;
+        own.random = x;
         return x * UINT64_C(0x2545f4914f6cdd1d);
 }
 
@@ -142,14 +145,6 @@ static void look_for_tables(struct infp_wire_head *head)
                 infp_agent_tables_load(tables, head->pid, head->start_ticks);
 }
 
-/* A page costs as much as its bytes. */
-static size_t first_bytes(uint64_t at)
-{
-        const size_t rest = INFP_AGENT_PAGE - at % INFP_AGENT_PAGE;
-
-        return rest < FIRST_BYTES ? rest + INFP_AGENT_PAGE : rest;
-}
-
 static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread *thread, struct call *call)
 {
         struct infp_agent_moment *moment = &stack->moment;
@@ -166,7 +161,6 @@ static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread
         if (!infp_agent_live_put(call->address, moment->block.id))
                 return;
         call->is_taken = true;
-        infp_agent_stack_copy(moment, first_bytes(moment->registers[INFP_RSP]));
         walked = infp_agent_stack_walk(stack, moment, true);
         moment->n_python = has_python ? infp_agent_python_frames(&stack->python, thread, walked.is_python,
                                                                  moment->python, &moment->flags)
@@ -174,12 +168,8 @@ static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread
         if (walked.is_unmapped)
                 count(&infp_writer_head()->sampler_unmapped, 1);
         /* A child of fork has its parent's at first: it may end before it has others. */
-        if (!walked.has_tables || walked.is_unmapped) {
-                infp_agent_stack_copy(moment, sizeof(moment->dump));
-                if (infp_agent_moment_keep(moment))
-                        return;
-        }
-        put_block(stack, moment, &walked, thread);
+        if ((walked.has_tables && !walked.is_unmapped) || !infp_agent_stack_keep(moment))
+                put_block(stack, moment, &walked, thread);
 }
 
 /* False: nobody reads, and nobody will. */
@@ -202,7 +192,8 @@ static void work(void *memory, void *context)
                 return;
         call->t_ns = infp_writer_now_ns();
         head = infp_writer_head();
-        atomic_store_explicit(&head->heap_state, INFP_WIRE_HEAP_RUNS, memory_order_relaxed);
+        if (atomic_load_explicit(&head->heap_state, memory_order_relaxed) != INFP_WIRE_HEAP_RUNS)
+                atomic_store_explicit(&head->heap_state, INFP_WIRE_HEAP_RUNS, memory_order_relaxed);
         if (is_read(head, call->t_ns)) {
                 look_for_tables(head);
                 take_block(stack, thread, call);
@@ -210,7 +201,11 @@ static void work(void *memory, void *context)
         } else {
                 call->is_taken = true;
         }
-        count(&head->heap_own_ns, infp_writer_now_ns() - call->t_ns); /* the clock of CPU time is a system call */
+        own.ns += infp_writer_now_ns() - call->t_ns; /* the clock of CPU time is a system call */
+        if (own.n++ % TOLD == 0) {
+                count(&head->heap_own_ns, own.ns);
+                own.ns = 0;
+        }
         infp_writer_end();
 }
 

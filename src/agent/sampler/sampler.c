@@ -106,7 +106,6 @@ static void fill_moment(struct infp_agent_moment *moment, const struct signal *s
         moment->periods = signal->periods;
         moment->flags = 0;
         infp_agent_registers(signal->context, moment->registers);
-        infp_agent_stack_copy(moment, sizeof(moment->dump));
 }
 
 static void take_sample(void *memory, void *context)
@@ -126,7 +125,7 @@ static void take_sample(void *memory, void *context)
                                                     moment->python, &moment->flags);
         if (walked.is_unmapped)
                 atomic_fetch_add(&infp_writer_head()->sampler_unmapped, 1);
-        if (!walked.is_unmapped || !infp_agent_moment_keep(moment))
+        if (!walked.is_unmapped || !infp_agent_stack_keep(moment))
                 put_sample(stack, moment, &walked, thread);
         account(since_ns);
         infp_writer_end();

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""What `record --heap` costs a program: CPU time that it counts itself, in interleaved rounds, beside the same recording without --heap.
+
+  bench_heap.py [--infprof PATH] [-n ROUNDS]
+
+Exits with 1 when a budget is broken: malloc_storm (two threads that do little but allocate) at most 1.05 times with a sample each 512 KiB,
+1.13 times each 64 KiB.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+TRUTH = TOP.parent / "shared" / "truth"
+WAYS = (("record", None, 0), ("512K", "--heap=512K", 1.05), ("64K", "--heap=64K", 1.13))
+PYTHON = """\
+import json, time
+for i in range(300):
+    json.dumps([str(k) * 20 for k in range(2000)])
+print(json.dumps({"cpu_s": time.process_time()}))
+"""
+
+
+def cpu_of(options, output, option, program):
+    """Seconds, as the program says; samples that were taken."""
+    words = [options.infprof, "record", *([option] if option else []), "--no-snapshots", "--no-finish", "-o", output, "--", *program]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    return next(json.loads(line)["cpu_s"] for line in done.stdout.splitlines() if line.startswith("{"))
+
+
+def compare(options, work, name, program, has_budget):
+    seconds = {way: [] for way, _, _ in WAYS}
+    for i in range(options.n):
+        for way, option, _ in WAYS if i % 2 else WAYS[::-1]:
+            seconds[way].append(cpu_of(options, os.path.join(work, f"{name}-{way}-{i}"), option, program))
+    broken = False
+    for way, _, budget in WAYS[1:]:
+        ratios = sorted(a / b for a, b in zip(seconds[way], seconds["record"]))
+        ratio = statistics.median(ratios)
+        over = has_budget and ratio > budget
+        broken |= over
+        print(f"{name}: a sample each {way}: {ratio:.3f} [{ratios[0]:.3f}, {ratios[-1]:.3f}] of the CPU time without, {options.n} pairs"
+              f"{f'; budget {budget}' if has_budget else ''}{'  over budget' if over else ''}", flush=True)
+    return broken
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--infprof", default=str(TOP / "build" / "infprof"))
+    parser.add_argument("-n", type=int, default=11)
+    options = parser.parse_args()
+    broken = False
+    with tempfile.TemporaryDirectory() as work:
+        if (TRUTH / "malloc_storm.c").exists():
+            storm = os.path.join(work, "malloc_storm")
+            subprocess.run(["gcc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", TRUTH / "malloc_storm.c", "-o", storm, "-pthread"], check=True)
+            broken |= compare(options, work, "malloc_storm", [storm], True)
+        else:
+            print(f"{TRUTH} is not here: no malloc_storm")
+        broken |= compare(options, work, "python", ["/usr/bin/python3", "-c", PYTHON], False)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
