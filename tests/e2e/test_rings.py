@@ -404,21 +404,29 @@ def test_live_a_process_in_a_root_of_its_own_is_found(infprof, run_dir, program,
 def test_the_machines_recording_has_whatever_records(infprof, run_dir, program, monkeypatch):
     monkeypatch.setenv("INFPROF_RING", "1")
     recorder = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-finish"], stderr=subprocess.DEVNULL)
-    wait_for(lambda: list(run_dir.glob("*.infprof/columns/*.arrows")), "a row")
-    process = subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
+    process = None
 
     def mine():
         run = run_dir.run()
         named = {row["id"] for row in run.table("process") if row["pId"] == process.pid}
         return [row["tag"] for row in run.table("marks") if row["process"] in named]
 
-    [file] = pathlib.Path(f"/dev/shm/infprof-{os.geteuid()}").glob(f"{process.pid}-*.ring")
-    wait_for(lambda: struct.pack("<Q", recorder.pid) in file.read_bytes()[:4096], "its reader", 20)
-    process.communicate(timeout=20)
-    recorder.send_signal(signal.SIGINT)
-    recorder.wait(timeout=60)
-    assert recorder.returncode == 0 and mine() == ["ready", "over"]
+    try:
+        wait_for(lambda: list(run_dir.glob("*.infprof/columns/*.arrows")), "a row")
+        process = subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        [file] = pathlib.Path(f"/dev/shm/infprof-{os.geteuid()}").glob(f"{process.pid}-*.ring")
+        wait_for(lambda: struct.pack("<Q", recorder.pid) in file.read_bytes()[:4096], "its reader", 20)
+        process.communicate(timeout=20)
+        recorder.send_signal(signal.SIGINT)
+        recorder.wait(timeout=60)
+        assert recorder.returncode == 0 and mine() == ["ready", "over"]
+    finally:  # one that is left would take the files of all that come after it
+        recorder.kill()
+        recorder.wait()
+        if process:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.serial  # recordings of the machine by other tests take files of the default directory, too
