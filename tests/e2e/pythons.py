@@ -4,6 +4,8 @@ import pathlib
 import re
 import subprocess
 
+import pytest
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 # A folder for each, with what `dpkg-deb -x` gives of python3.X-minimal, its libraries and libc6.
 UNPACKED = pathlib.Path(os.environ.get("INFPROF_PYTHONS", TOP / ".deps" / "pythons"))
@@ -50,3 +52,8 @@ def starts(words, environment):
 
 
 PYTHONS = find_pythons()
+
+
+def needs_gil(name, why="a free-threaded build, whose tasks are not read, and which has no GIL"):
+    if re.search(r"3\.[\d.]+t", name):
+        pytest.skip(why)

@@ -12,7 +12,7 @@ import pytest
 
 import proc
 from namespaces import unshare
-from pythons import PYTHONS
+from pythons import PYTHONS, needs_gil
 from refuse import PROCESS_VM_READV, refused
 from waiting import wait_for
 
@@ -171,6 +171,7 @@ def test_equal_to_faulthandler(tool, start, tmp_path, name):
 
 @pytest.mark.parametrize("name", PYTHONS)
 def test_subinterpreter_and_gil(tool, start, name):
+    needs_gil(name)
     words, environment = PYTHONS[name]
     program = """
 import threading, time
