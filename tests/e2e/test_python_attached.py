@@ -53,7 +53,7 @@ class Attached(Recording):
         self.done, self.run = done, done.run
         self.sampler = [row for row in self.run.table("sampler") if row["mode"] == mode][-1]
         text = run([infprof, "flamegraph", "-r", self.run.path, "--folded", "--mode", mode, "-o", "-"])
-        assert text.returncode == 0, text.stderr
+        assert text.returncode == 0 or "no samples of mode" in text.stderr, text.stderr  # it had no CPU while it was looked at
         self.stacks = folded(text.stdout)
         self.seconds, self.by_thread = collections.Counter(), collections.Counter()
         for row in self.run.table("stack_samples"):
