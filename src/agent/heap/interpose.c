@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/core/exit_group.h"
 #include "agent/heap/hooks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -15,6 +16,14 @@
 
 #pragma weak dlsym
 #pragma weak __errno_location
+/* glibc's own under their second names: before 2.34 dlsym is there only in programs that need libdl. */
+extern void *__libc_malloc(size_t) __attribute__((weak));
+extern void __libc_free(void *) __attribute__((weak));
+extern void *__libc_calloc(size_t, size_t) __attribute__((weak));
+extern void *__libc_realloc(void *, size_t) __attribute__((weak));
+extern void *__libc_memalign(size_t, size_t) __attribute__((weak));
+extern void *__libc_valloc(size_t) __attribute__((weak));
+extern void *__libc_pvalloc(size_t) __attribute__((weak));
 
 extern struct infp_preload_heap infp_preload_heap;
 EXPORTED struct infp_preload_heap infp_preload_heap;
@@ -37,7 +46,6 @@ static struct {
         void (*free)(void *);
         void *(*calloc)(size_t, size_t);
         void *(*realloc)(void *, size_t);
-        void *(*reallocarray)(void *, size_t, size_t);
         int (*posix_memalign)(void **, size_t, size_t);
         void *(*aligned_alloc)(size_t, size_t);
         void *(*memalign)(size_t, size_t);
@@ -87,15 +95,43 @@ static void *find(const char *name)
         return found; /* no tail call: dlsym asks who calls it */
 }
 
+static int memalign_of_libc(void **ret, size_t alignment, size_t size)
+{
+        void *block;
+
+        if (alignment % sizeof(void *) || !alignment || alignment & (alignment - 1))
+                return EINVAL;
+        block = __libc_memalign(alignment, size);
+        if (!block)
+                return ENOMEM;
+        *ret = block;
+        return 0;
+}
+
+static void take_libc(void)
+{
+        next.free = __libc_free;
+        next.calloc = __libc_calloc;
+        next.realloc = __libc_realloc;
+        next.posix_memalign = __libc_memalign ? memalign_of_libc : NULL;
+        next.aligned_alloc = next.memalign = __libc_memalign;
+        next.valloc = __libc_valloc;
+        next.pvalloc = __libc_pvalloc;
+        next.malloc = __libc_malloc;
+}
+
 static void find_all(void)
 {
         if (next.is_asked)
                 return;
         next.is_asked = true;
+        if (!dlsym) {
+                take_libc();
+                return;
+        }
         *(void **) &next.free = find("free");
         *(void **) &next.calloc = find("calloc");
         *(void **) &next.realloc = find("realloc");
-        *(void **) &next.reallocarray = find("reallocarray");
         *(void **) &next.posix_memalign = find("posix_memalign");
         *(void **) &next.aligned_alloc = find("aligned_alloc");
         *(void **) &next.memalign = find("memalign");
@@ -299,7 +335,7 @@ EXPORTED size_t malloc_usable_size(void *block)
         return MISSES(malloc_usable_size) ? 0 : next.malloc_usable_size(block);
 }
 
-/* Children of fork end so. */
+/* Children of fork end so. The system call is for where there is no dlsym. */
 static _Noreturn void leave(void (*next_exit)(int), int code)
 {
         void (*ended)(void) = atomic_load_explicit(&infp_preload_heap.ended, memory_order_acquire);
@@ -308,7 +344,8 @@ static _Noreturn void leave(void (*next_exit)(int), int code)
                 ended();
         if (next_exit)
                 next_exit(code);
-        __builtin_trap(); /* there is no libc without it */
+        for (;;)
+                infp_exit_group(code);
 }
 
 EXPORTED _Noreturn void _exit(int code)
