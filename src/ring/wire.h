@@ -138,7 +138,7 @@ struct infp_wire_head {
         _Atomic uint64_t tables;
 
         /* Of a heap agent (src/agent/heap). Written before `ready`: */
-        uint64_t heap_mean; /* bytes between two samples, on average; 0: there is none */
+        uint64_t heap_mean; /* bytes between two samples, on average; 0: no heap is sampled */
         /* By the writer: */
         _Atomic uint64_t heap_state;  /* enum infp_wire_heap */
         _Atomic uint64_t heap_missed; /* samples that found no room: they are missing in all sums */

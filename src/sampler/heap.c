@@ -33,7 +33,7 @@ static void counts(void *state, struct infp_mode_counts *ret)
 
         ret->method = "functions in front of the allocator's, preloaded";
         ret->lost = inside.heap_missed;
-        ret->own_cpu_ns = inside.heap_ns;
+        ret->handler_ns = inside.heap_ns;
         if (heap->context->options->python != INFP_PYTHON_OFF)
                 ret->python_method = "the agent inside each process";
 }

@@ -40,6 +40,7 @@ struct infp_mode_counts {
         bool has_torn;
         uint64_t torn;                         /* stacks that moved while they were read */
         uint64_t own_cpu_ns;                   /* of threads of its own */
+        uint64_t handler_ns;                   /* that it took in processes of the target; 0: nothing */
         const char *python_method;             /* how it reads Python frames by itself; NULL: it does not */
         uint64_t python_rejected, python_torn; /* reads that the stack overtook; samples that became no row */
 };

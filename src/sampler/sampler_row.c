@@ -102,6 +102,8 @@ static void put_row(struct infp_emit *emit, enum infp_stack_mode mode, const str
         infp_row_i64(row, INFP_SAMPLER_DEEP, (int64_t) stacks->deep);
         infp_row_i64(row, INFP_SAMPLER_COMPLETED, (int64_t) stacks->completed);
         infp_row_i64(row, INFP_SAMPLER_MOVED, (int64_t) stacks->moved);
+        if (counts->handler_ns)
+                infp_row_i64(row, INFP_SAMPLER_HANDLER_NS, (int64_t) counts->handler_ns);
         if (counts->has_torn)
                 infp_row_i64(row, INFP_SAMPLER_TORN, (int64_t) counts->torn);
         if (pythons)

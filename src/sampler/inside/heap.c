@@ -128,7 +128,7 @@ void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *st
                 infp_map_put(&heap->live, heap->blocks[index].id, index);
 }
 
-void infp_inside_heap_end(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns)
+void infp_inside_heap_end(const struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns)
 {
         for (uint32_t i = 0; i < heap->n; i++) {
                 struct infp_inside_block *block = &heap->blocks[i];
@@ -146,9 +146,12 @@ void infp_inside_heap_end(struct infp_inside_heap *heap, struct infp_stacks *sta
                 site->found.cpu = -1;
                 infp_stacks_put(stacks, &site->found, site->weight, NULL);
         }
+}
+
+void infp_inside_heap_done(struct infp_inside_heap *heap)
+{
         infp_map_done(&heap->live);
         infp_map_done(&heap->early);
         free(heap->blocks);
         free(heap->peak);
-        *heap = (struct infp_inside_heap){ .left_out = heap->left_out };
 }

@@ -25,4 +25,5 @@ void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *s
                             uint64_t mean_bytes);
 void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t id);
 /* What is left was alive then. */
-void infp_inside_heap_end(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns);
+void infp_inside_heap_end(const struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns);
+void infp_inside_heap_done(struct infp_inside_heap *heap);

@@ -120,6 +120,7 @@ static void process_done(struct process *process)
         infp_map_done(&process->silent);
         infp_map_done(&process->tids);
         infp_inside_weights_done(&process->weights);
+        infp_inside_heap_done(&process->heap);
         free(process->python);
 }
 
@@ -476,9 +477,7 @@ static void add_counts(struct infp_inside_counts *sum, const struct process *pro
         sum->pythons.dropped += process->counts.busy + process->n_broken;
         sum->skipped += process->counts.skipped;
         sum->handler_ns += process->counts.own_ns;
-        sum->heaps += process->heap_counts.state == INFP_WIRE_HEAP_RUNS;
         sum->heap_missed += process->heap_counts.missed + process->heap.left_out;
-        sum->heap_kept += process->heap_counts.kept;
         sum->heap_ns += process->heap_counts.own_ns;
 }
 

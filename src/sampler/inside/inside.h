@@ -57,8 +57,8 @@ struct infp_inside_counts {
         uint64_t replaced;   /* of perf, left out */
         uint64_t skipped;    /* threads without a timer */
         uint64_t handler_ns; /* that they took in all processes */
-        /* Of the heap: processes, samples that are missing, blocks whose end is, and CPU time in all processes. */
-        uint64_t heaps, heap_missed, heap_kept, heap_ns;
+        uint64_t heap_missed,
+                heap_ns; /* of the heap: samples that are missing, and the time that samples took in all processes */
         struct infp_pythons_counts pythons;
 };
 struct infp_inside_counts infp_inside_counts(struct infp_inside *inside);

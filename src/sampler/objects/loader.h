@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/fifo.h"
+#include "sampler/fifo.h"
 #include "sampler/objects/image.h"
 #include "sampler/objects/open.h"
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/fifo.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "sampler/fifo.h"
 
 enum { MOST_WAITING = 1024 };
 

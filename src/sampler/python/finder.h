@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/fifo.h"
+#include "sampler/fifo.h"
 #include "sampler/python/find.h"
 
 struct infp_python_finder;

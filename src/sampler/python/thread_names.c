@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "base/fifo.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -18,6 +17,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "sampler/fifo.h"
 #include "unwind/python/thread_names.h"
 
 enum {

@@ -26,7 +26,7 @@ static bool may_be_awaited(const struct wall_one *one)
 /* A future that a task awaits may be set by other tasks: gather's by its members, the one that a TaskGroup, asyncio.wait, wait_for or shield
  * wait for by theirs. Callbacks of those lead to it. */
 
-static void count_behind(struct infp_wall_tasks *tasks, uint64_t future, uint32_t task)
+static void count_setter(struct infp_wall_tasks *tasks, uint64_t future, uint32_t task)
 {
         const struct wait *end = tasks->waits + tasks->n_waits,
                           *at = bsearch(&future, tasks->waits, tasks->n_waits, sizeof(*at), infp_wall_by_address);
@@ -36,14 +36,14 @@ static void count_behind(struct infp_wall_tasks *tasks, uint64_t future, uint32_
         for (; at && at < end && at->future == future; at++) {
                 struct wall_one *one = &tasks->ones[at->task];
 
-                one->n_behind += !one->n_behind || one->behind != task;
-                one->behind = task;
+                one->n_setters += !one->n_setters || one->setter != task;
+                one->setter = task;
         }
 }
 
 /* By what a task or a future wakes; a task that is woken awaits it itself. Left: how many futures may still be followed. False: not all
  * were. */
-static bool find_behind(struct infp_wall_tasks *tasks, uint32_t task, uint64_t future, unsigned *left)
+static bool find_setters(struct infp_wall_tasks *tasks, uint32_t task, uint64_t future, unsigned *left)
 {
         uint64_t woken[WOKEN];
         uint32_t n;
@@ -53,39 +53,39 @@ static bool find_behind(struct infp_wall_tasks *tasks, uint32_t task, uint64_t f
         --*left;
         n = infp_python_woken(&tasks->objects, future, woken, WOKEN);
         for (uint32_t i = 0; i < n; i++) {
-                count_behind(tasks, woken[i], task);
-                if (!find_one(tasks, woken[i]) && !find_behind(tasks, task, woken[i], left))
+                count_setter(tasks, woken[i], task);
+                if (!find_one(tasks, woken[i]) && !find_setters(tasks, task, woken[i], left))
                         return false;
         }
         return n < WOKEN;
 }
 
-/* What was known of a task that is as it was holds, unless tasks end and less than before are behind its future. True: it does. */
-static bool keep_behind(const struct infp_wall_tasks *tasks, struct wall_one *one, bool may_look)
+/* What was known of a task holds while the task has not changed and none of the tasks that set its future has ended. True: it holds. */
+static bool keep_setters(const struct infp_wall_tasks *tasks, struct wall_one *one, bool may_look)
 {
         const struct wall_known *known = infp_wall_known(tasks, one->task.address);
-        const struct wall_one *behind = known && known->n_behind ? find_one(tasks, known->behind) : NULL;
+        const struct wall_one *setter = known && known->n_setters ? find_one(tasks, known->setter) : NULL;
 
-        if (!known || known->hash != one->hash || (known->n_behind && !may_be_awaited(behind)) ||
-            (known->n_behind > 1 && may_look))
+        if (!known || known->hash != one->hash || (known->n_setters && !may_be_awaited(setter)) ||
+            (known->n_setters > 1 && may_look))
                 return false;
-        one->n_behind = known->n_behind;
-        one->behind = behind ? (uint32_t) (behind - tasks->ones) : 0;
+        one->n_setters = known->n_setters;
+        one->setter = setter ? (uint32_t) (setter - tasks->ones) : 0;
         return true;
 }
 
 /* False: not all that are there were followed. */
-static bool find_all_behind(struct infp_wall_tasks *tasks)
+static bool find_all_setters(struct infp_wall_tasks *tasks)
 {
         bool are_all = true;
 
         for (uint32_t i = 0; i < tasks->n_waits; i++)
-                tasks->ones[tasks->waits[i].task].n_behind = 0;
+                tasks->ones[tasks->waits[i].task].n_setters = 0;
         for (uint32_t i = 0; i < tasks->n && tasks->n_waits; i++) {
                 unsigned left = FOLLOWED;
 
                 are_all &=
-                        !may_be_awaited(&tasks->ones[i]) || find_behind(tasks, i, tasks->ones[i].task.address, &left);
+                        !may_be_awaited(&tasks->ones[i]) || find_setters(tasks, i, tasks->ones[i].task.address, &left);
         }
         return are_all;
 }
@@ -102,30 +102,31 @@ void infp_wall_follow_futures(struct infp_wall_tasks *tasks, const struct infp_w
                 struct wall_one *one = &tasks->ones[i];
 
                 if (may_be_awaited(one) && one->waits_for && !find_one(tasks, one->waits_for) &&
-                    !keep_behind(tasks, one, may_look) && may_look)
+                    !keep_setters(tasks, one, may_look) && may_look)
                         tasks->waits[tasks->n_waits++] = (struct wait){ .future = one->waits_for, .task = i };
         }
         infp_sort(tasks->waits, tasks->n_waits, sizeof(*tasks->waits), infp_wall_by_address);
-        are_all = find_all_behind(tasks);
+        are_all = find_all_setters(tasks);
         for (uint32_t i = 0; i < tasks->n_waits; i++) {
-                tasks->waits[i].n_behind = tasks->ones[tasks->waits[i].task].n_behind;
-                tasks->waits[i].behind = tasks->ones[tasks->waits[i].task].behind;
+                tasks->waits[i].n_setters = tasks->ones[tasks->waits[i].task].n_setters;
+                tasks->waits[i].setter = tasks->ones[tasks->waits[i].task].setter;
         }
         if (!look->is_asleep)
-                are_all = are_all && find_all_behind(tasks);
+                are_all = are_all && find_all_setters(tasks);
         for (uint32_t i = 0; i < tasks->n_waits; i++) {
                 const struct wait *wait = &tasks->waits[i];
                 struct wall_one *one = &tasks->ones[wait->task];
 
-                if (!are_all || one->n_behind != wait->n_behind || one->behind != wait->behind)
-                        one->n_behind = 0;
+                if (!are_all || one->n_setters != wait->n_setters || one->setter != wait->setter)
+                        one->n_setters = 0;
         }
 }
 
 /* Index of the task that one awaits: by itself, or as the last one that its future waits for. UINT32_MAX: none. */
 static uint32_t find_awaited(const struct infp_wall_tasks *tasks, const struct wall_one *one)
 {
-        const struct wall_one *found = one->n_behind == 1 ? &tasks->ones[one->behind] : find_one(tasks, one->waits_for);
+        const struct wall_one *found =
+                one->n_setters == 1 ? &tasks->ones[one->setter] : find_one(tasks, one->waits_for);
 
         return may_be_awaited(found) && found != one ? (uint32_t) (found - tasks->ones) : UINT32_MAX;
 }
@@ -143,7 +144,7 @@ static void judge(struct infp_wall_tasks *tasks, struct wall_one *one)
         bool is_running = one->has_frames && one->task.is_running;
         unsigned n = 0;
 
-        one->whole = one->hash ^ one->n_behind;
+        one->whole = one->hash ^ one->n_setters;
         for (const struct wall_one *at = one; (at = next_of(tasks, at, n)); n++) {
                 one->whole = infp_hash64(&at->hash, sizeof(at->hash), one->whole);
                 is_running |= at->has_frames && at->task.is_running;
@@ -159,7 +160,7 @@ bool infp_wall_link_tasks(struct infp_wall_tasks *tasks)
                 struct wall_one *one = &tasks->ones[i];
 
                 one->next = one->is_foreign ? UINT32_MAX : find_awaited(tasks, one);
-                one->is_linked |= one->n_behind > 0;
+                one->is_linked |= one->n_setters > 0;
                 if (one->next != UINT32_MAX)
                         one->is_linked = tasks->ones[one->next].is_linked = true;
         }
@@ -222,7 +223,7 @@ void infp_wall_join_tasks(struct infp_wall_tasks *tasks)
                         one->task.frames = one->joined;
                         one->task.n = one->n_joined;
                 }
-                if (one->n_behind > 1)
-                        snprintf(one->task.state, sizeof(one->task.state), "waiting for %u tasks", one->n_behind);
+                if (one->n_setters > 1)
+                        snprintf(one->task.state, sizeof(one->task.state), "waiting for %u tasks", one->n_setters);
         }
 }

@@ -199,7 +199,7 @@ static void read_one(struct infp_wall_tasks *tasks, const struct infp_wall_tasks
                 return;
         }
         if (one->hash != hash)
-                one->n_behind = 0;
+                one->n_setters = 0;
         one->hash = hash;
         one->waits_for = task->state == INFP_PYTHON_TASK_WAITING ? task->waiter : 0;
         one->has_frames = task->runs || one->is_linked || !known || known->hash != hash || known->is_linked;
@@ -537,8 +537,8 @@ bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn 
                 if (one->is_sure) /* one that runs is told of each time */
                         loop->tasks[n++] = (struct wall_known){
                                 one->task.address, one->hash,
-                                one->whole,        one->n_behind ? tasks->ones[one->behind].task.address : 0,
-                                one->n_behind,     one->is_linked
+                                one->whole,        one->n_setters ? tasks->ones[one->setter].task.address : 0,
+                                one->n_setters,    one->is_linked
                         };
         }
         loop->n = n;

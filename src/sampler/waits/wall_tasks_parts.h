@@ -11,8 +11,8 @@ enum {
 
 struct wall_known {
         uint64_t address, hash, whole; /* as in struct wall_one */
-        uint64_t behind;               /* its address */
-        uint32_t n_behind;
+        uint64_t setter;               /* its address */
+        uint32_t n_setters;
         bool is_linked;
 };
 
@@ -37,11 +37,11 @@ struct wall_loop {
 /* A task in the running look. */
 struct wall_one {
         struct infp_wall_task task;
-        uint64_t hash;             /* of all that is told of it alone */
-        uint64_t whole;            /* and of the tasks that it awaits, and these */
-        uint64_t waits_for;        /* what it awaits */
-        uint32_t n_behind, behind; /* tasks that have yet to end before a future that it awaits is set; index of one */
-        uint32_t next;             /* index of the task that it awaits; UINT32_MAX: none */
+        uint64_t hash;              /* of all that is told of it alone */
+        uint64_t whole;             /* and of the tasks that it awaits, and these */
+        uint64_t waits_for;         /* what it awaits */
+        uint32_t n_setters, setter; /* tasks that have yet to end before a future that it awaits is set; index of one */
+        uint32_t next;              /* index of the task that it awaits; UINT32_MAX: none */
         bool is_read, is_sure, is_new, is_foreign; /* is_foreign: of another loop, or over */
         bool has_frames, is_linked;                /* is_linked: it awaits a task, or one awaits it */
         const struct infp_frames_one *joined;      /* with those of the tasks that it awaits */
@@ -72,7 +72,7 @@ struct infp_wall_tasks {
         uint64_t *listed;
         struct wait {
                 uint64_t future;
-                uint32_t task, n_behind, behind; /* the latter as in struct wall_one, as they were found first */
+                uint32_t task, n_setters, setter; /* the latter as in struct wall_one, as they were found first */
         } waits[INFP_WALL_TASKS];
         uint32_t n_waits;
         struct infp_python_task task; /* the one that is read */
