@@ -66,9 +66,10 @@ static bool keep_setters(const struct infp_wall_tasks *tasks, struct wall_one *o
         const struct wall_known *known = infp_wall_known(tasks, one->task.address);
         const struct wall_one *setter = known && known->n_setters ? find_one(tasks, known->setter) : NULL;
 
-        if (!known || known->hash != one->hash || (known->n_setters && !may_be_awaited(setter)) ||
-            (known->n_setters > 1 && may_look))
+        if (!known || !known->is_followed || known->hash != one->hash ||
+            (known->n_setters && !may_be_awaited(setter)) || (known->n_setters > 1 && may_look))
                 return false;
+        one->is_followed = true;
         one->n_setters = known->n_setters;
         one->setter = setter ? (uint32_t) (setter - tasks->ones) : 0;
         return true;
@@ -119,6 +120,8 @@ void infp_wall_follow_futures(struct infp_wall_tasks *tasks, const struct infp_w
 
                 if (!are_all || one->n_setters != wait->n_setters || one->setter != wait->setter)
                         one->n_setters = 0;
+                else
+                        one->is_followed = true;
         }
 }
 
@@ -218,7 +221,9 @@ void infp_wall_join_tasks(struct infp_wall_tasks *tasks)
                         join(tasks, &tasks->ones[i]);
         for (uint32_t i = 0; i < tasks->n; i++) {
                 struct wall_one *one = &tasks->ones[i];
+                const struct wall_one *awaited = one->next == UINT32_MAX ? find_one(tasks, one->waits_for) : NULL;
 
+                one->task.is_cut |= awaited && !awaited->is_sure && !awaited->is_foreign; /* it changes all the time */
                 if (one->n_joined) {
                         one->task.frames = one->joined;
                         one->task.n = one->n_joined;

@@ -198,8 +198,10 @@ static void read_one(struct infp_wall_tasks *tasks, const struct infp_wall_tasks
                 one->is_sure = true;
                 return;
         }
-        if (one->hash != hash)
+        if (one->hash != hash) {
                 one->n_setters = 0;
+                one->is_followed = false;
+        }
         one->hash = hash;
         one->waits_for = task->state == INFP_PYTHON_TASK_WAITING ? task->waiter : 0;
         one->has_frames = task->runs || one->is_linked || !known || known->hash != hash || known->is_linked;
@@ -538,7 +540,8 @@ bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn 
                         loop->tasks[n++] = (struct wall_known){
                                 one->task.address, one->hash,
                                 one->whole,        one->n_setters ? tasks->ones[one->setter].task.address : 0,
-                                one->n_setters,    one->is_linked
+                                one->n_setters,    one->is_linked,
+                                one->is_followed
                         };
         }
         loop->n = n;

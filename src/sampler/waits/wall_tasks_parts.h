@@ -13,7 +13,7 @@ struct wall_known {
         uint64_t address, hash, whole; /* as in struct wall_one */
         uint64_t setter;               /* its address */
         uint32_t n_setters;
-        bool is_linked;
+        bool is_linked, is_followed; /* is_followed: whether tasks set its future was found out */
 };
 
 /* A callback that a loop is in, as of a look. */
@@ -43,7 +43,7 @@ struct wall_one {
         uint32_t n_setters, setter; /* tasks that have yet to end before a future that it awaits is set; index of one */
         uint32_t next;              /* index of the task that it awaits; UINT32_MAX: none */
         bool is_read, is_sure, is_new, is_foreign; /* is_foreign: of another loop, or over */
-        bool has_frames, is_linked;                /* is_linked: it awaits a task, or one awaits it */
+        bool has_frames, is_linked, is_followed;   /* is_linked: it awaits a task, or one awaits it */
         const struct infp_frames_one *joined;      /* with those of the tasks that it awaits */
         uint32_t n_joined;
 };
