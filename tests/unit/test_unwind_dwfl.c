@@ -15,6 +15,15 @@ enum { N_MOMENTS = 150 };
 
 static struct traced_moment moments[N_MOMENTS];
 
+/* A machine that is slow, or busy, is still loading the program: the loader's first function has no unwind table. */
+static bool is_in_loader(const struct unwind_self *self, const struct infp_unwind_frame *frames, uint32_t n)
+{
+        for (unsigned i = 0; n && i < self->space.n_mappings; i++)
+                if (frames[n - 1].pc >= self->mappings[i].begin && frames[n - 1].pc < self->mappings[i].end)
+                        return strstr(self->files[i].path, "/ld-linux");
+        return false;
+}
+
 /* Only moments that both reach the end of are compared: what a dump of 64 KiB cuts is counted as truncated. */
 static void compare(const char *what, char *const *command, unsigned cpu_ms)
 {
@@ -22,7 +31,7 @@ static void compare(const char *what, char *const *command, unsigned cpu_ms)
         static struct theirs theirs;
         static struct infp_unwind_frame frames[THEIRS_FRAMES];
         const struct timespec pause = { 0, 3000000 };
-        unsigned n = 0, n_equal = 0, n_complete = 0, n_truncated = 0, n_frames = 0;
+        unsigned n = 0, n_equal = 0, n_complete = 0, n_truncated = 0, n_loading = 0, n_frames = 0;
         pid_t pid;
         Dwfl *dwfl;
 
@@ -43,6 +52,10 @@ static void compare(const char *what, char *const *command, unsigned cpu_ms)
                 bool is_equal;
 
                 infp_unwind(&start, NULL, frames, THEIRS_FRAMES, &result);
+                if (is_in_loader(&self, frames, result.n_frames)) {
+                        n_loading++;
+                        continue;
+                }
                 n_frames += result.n_frames;
                 n_complete += result.end == INFP_UNWIND_COMPLETE;
                 n_truncated += result.end == INFP_UNWIND_TRUNCATED;
@@ -59,11 +72,12 @@ static void compare(const char *what, char *const *command, unsigned cpu_ms)
         }
         dwfl_end(dwfl);
         traced_end(pid);
-        print_message(
-                "%u stacks of %s, %.1f frames each: %u complete, %u truncated, %u of the others equal to elfutils'\n",
-                n, what, n ? (double) n_frames / n : 0.0, n_complete, n_truncated, n_equal);
+        print_message("%u stacks of %s, %.1f frames each: %u in the loader, %u complete, %u truncated, %u of the "
+                      "others equal to "
+                      "elfutils'\n",
+                      n, what, n ? (double) n_frames / n : 0.0, n_loading, n_complete, n_truncated, n_equal);
         assert_int_equal(n, N_MOMENTS);
-        assert_int_equal(n_complete + n_truncated, n);
+        assert_int_equal(n_loading + n_complete + n_truncated, n);
         assert_true(n_complete * 2 > n);
         assert_true(n_equal + 2 >= n_complete); /* elfutils itself stops in some epilogues */
 }
