@@ -72,14 +72,19 @@ def has_bpf(sampler):
 
 
 def callers(found, rows=None):
-    """Of the samples in a leaf: right, wrong, or cut below the caller."""
-    counts = collections.Counter()
-    for one, row in zip(found.samples, found.rows):
+    """Of the samples in a leaf: right, wrong, or cut below the caller; early: those of the cut ones that came before all right ones of their
+    thread. Of a stack larger than what is read at once the kernel is told which pages to read when some were missing."""
+    counts, heard = collections.Counter(), set()
+    for one, row in sorted(zip(found.samples, found.rows), key=lambda pair: pair[1]["t_ns"]):
         leaf = [name for name in one.names if re.fullmatch(r"leaf_\d", name)]
         if not leaf or (rows and not rows(row)):
             continue
         caller = [name for name in one.names if re.fullmatch(r"caller_\d", name)]
-        counts["cut" if not caller else "right" if caller[-1][-1] == leaf[-1][-1] else "wrong"] += 1
+        what = "cut" if not caller else "right" if caller[-1][-1] == leaf[-1][-1] else "wrong"
+        counts[what] += 1
+        counts["early"] += what == "cut" and row["tid"] not in heard
+        if what == "right":
+            heard.add(row["tid"])
     return counts
 
 
@@ -87,7 +92,8 @@ def check_all_right(found):
     if not found.bpf:
         pytest.skip("no BPF program is permitted here: stacks are completed after their samples, if at all")
     counts = callers(found)
-    assert counts["wrong"] == 0 and counts["right"] >= 0.1 * HZ and counts["cut"] <= 0.02 * counts["right"] + 3, counts
+    assert counts["wrong"] == 0 and counts["right"] >= 0.1 * HZ, counts
+    assert counts["cut"] - counts["early"] <= 0.02 * counts["right"] + 3, counts
     assert found.counts["deep"] >= 0.9 * counts["right"], found.counts
 
 
@@ -137,7 +143,9 @@ def test_what_is_not_deep_is_not_read(sample):
     """Small stacks of threads; and a deep one with stacks that fit."""
     for arguments in (("-t", 4, "-k", 32768, "-f", 4000), ("-f", 20000, "-w"), ("-r", 200)):
         found = sample("auto", *arguments)
-        assert found.counts["deep"] == 0 and found.counts["completed"] == 0 and found.counts["moved"] == 0, found.counts
+        # The page that a thread's stack grows into is missing in a sample of just then.
+        assert found.counts["deep"] <= 0.02 * len(found.rows) + 1, (arguments, found.counts)
+        assert found.counts["completed"] == 0 and found.counts["moved"] == 0, (arguments, found.counts)
         counts = callers(found)
         assert counts["wrong"] == 0 and counts["cut"] <= 3 and counts["right"] > 0.1 * HZ, counts
 
