@@ -125,6 +125,14 @@ void infp_wall_follow_futures(struct infp_wall_tasks *tasks, const struct infp_w
         }
 }
 
+void infp_wall_forget_futures(struct infp_wall_tasks *tasks)
+{
+        for (uint32_t i = 0; i < tasks->n_waits; i++) {
+                tasks->ones[tasks->waits[i].task].n_setters = 0;
+                tasks->ones[tasks->waits[i].task].is_followed = false;
+        }
+}
+
 /* Index of the task that one awaits: by itself, or as the last one that its future waits for. UINT32_MAX: none. */
 static uint32_t find_awaited(const struct infp_wall_tasks *tasks, const struct wall_one *one)
 {

@@ -273,12 +273,14 @@ static uint32_t loop_of(struct infp_wall_tasks *tasks, const struct infp_wall_ta
         return grown[tasks->n_loops].tasks ? tasks->n_loops++ : UINT32_MAX;
 }
 
-/* Each once, in their order. False: the lists changed meanwhile. */
-static bool list_tasks(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
-                       const struct infp_python_asyncio *asyncio)
+/* Sorted, each once. False: the lists changed meanwhile. */
+static bool read_list(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
+                      const struct infp_python_asyncio *asyncio, uint32_t *ret_n)
 {
         bool is_whole = false;
         uint32_t n = 0;
+
+        *ret_n = 0;
 
         for (unsigned try = 0; !is_whole && try < (look->is_asleep ? 1 : TRIES); try++)
                 n = infp_python_tasks(&tasks->objects, asyncio, look->threads, look->n_threads, tasks->listed, LISTED,
@@ -286,15 +288,36 @@ static bool list_tasks(struct infp_wall_tasks *tasks, const struct infp_wall_tas
         if (!is_whole && n < LISTED)
                 return false;
         infp_sort(tasks->listed, n, sizeof(*tasks->listed), infp_wall_by_address);
-        for (uint32_t i = 0; i < n; i++) {
-                if (i && tasks->listed[i] == tasks->listed[i - 1]) /* it is in two lists */
-                        continue;
-                if (tasks->n < INFP_WALL_TASKS)
-                        tasks->ones[tasks->n++] = (struct wall_one){ .task.address = tasks->listed[i] };
-                else
-                        tasks->left_out++;
-        }
+        for (uint32_t i = 0; i < n; i++)
+                if (!i || tasks->listed[i] != tasks->listed[i - 1]) /* else it is in two lists */
+                        tasks->listed[(*ret_n)++] = tasks->listed[i];
         return true;
+}
+
+static bool list_tasks(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
+                       const struct infp_python_asyncio *asyncio)
+{
+        uint32_t n;
+
+        if (!read_list(tasks, look, asyncio, &n))
+                return false;
+        tasks->n = n < INFP_WALL_TASKS ? n : INFP_WALL_TASKS;
+        tasks->left_out += n - tasks->n;
+        for (uint32_t i = 0; i < tasks->n; i++)
+                tasks->ones[i] = (struct wall_one){ .task.address = tasks->listed[i] };
+        return true;
+}
+
+static bool has_same_tasks(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look,
+                           const struct infp_python_asyncio *asyncio)
+{
+        uint32_t n, i = 0;
+
+        if (!read_list(tasks, look, asyncio, &n) || n != tasks->n)
+                return false;
+        while (i < n && tasks->listed[i] == tasks->ones[i].task.address)
+                i++;
+        return i == n;
 }
 
 /* False: not all are sure yet. */
@@ -336,6 +359,9 @@ static bool read_loop(struct infp_wall_tasks *tasks, const struct infp_wall_task
                 return false;
         read_tries(tasks, look, &asyncio, loop);
         infp_wall_follow_futures(tasks, look);
+        /* A loop that runs may have made tasks since they were listed: one that awaits was read then, those that set its future were not. */
+        if (!look->is_asleep && tasks->n_waits && !has_same_tasks(tasks, look, &asyncio))
+                infp_wall_forget_futures(tasks);
         for (unsigned i = 0; infp_wall_link_tasks(tasks) && i < TRIES; i++)
                 read_tries(tasks, look, &asyncio, loop);
         infp_wall_join_tasks(tasks);

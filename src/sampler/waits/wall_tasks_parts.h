@@ -85,6 +85,7 @@ const struct wall_known *infp_wall_known(const struct infp_wall_tasks *tasks, ui
 
 /* wall_awaits.c, once all tasks were read: */
 void infp_wall_follow_futures(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look);
+void infp_wall_forget_futures(struct infp_wall_tasks *tasks); /* what this look found out of them */
 /* Finds who awaits whom, and what is new. True: of some that are needed the frames were not kept. */
 bool infp_wall_link_tasks(struct infp_wall_tasks *tasks);
 /* Each that is new goes on into those that it awaits. */
