@@ -86,6 +86,8 @@ static const struct infp_column heap_columns[] = {
         [INFP_HEAP_SAMPLES_WEIGHT] = INFP_COLUMN(weight, F64, GAUGE, bytes, DERIVED, NO, NULL, 0, NULL, "Bytes that it stands for: size / (1 - e^(-size / mean)), mean being the bytes between two samples on average."),
         [INFP_HEAP_SAMPLES_STACK] = INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node of the stack that allocated it."),
         [INFP_HEAP_SAMPLES_FREED_NS] = INFP_COLUMN(freed_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "When it was freed, as t_ns; null = it was in use as the recording, or its process, ended. Of a recording that was killed such blocks are missing."),
+        [INFP_HEAP_SAMPLES_FREED_TID] = INFP_COLUMN(freed_tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that freed it, or gave it to realloc."),
+        [INFP_HEAP_SAMPLES_ALLOCATOR] = INFP_COLUMN(allocator, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "malloc; python: an allocator of Python's own, for objects."),
 };
 
 static const struct infp_column sampler_columns[] = {

@@ -118,11 +118,12 @@ bool infp_ring_sampler(struct infp_ring *ring, struct infp_ring_sampler *ret); /
 struct infp_ring_block {
         uint64_t t_ns, id, address, size;
         int32_t tid;                         /* as the process sees it */
+        bool is_object;                      /* of an allocator of Python's own */
         const struct infp_ring_stack *stack; /* NULL: it found no room */
 };
 struct infp_ring_heap_fns {
         void (*take_block)(void *context, const struct infp_ring_block *block);
-        void (*take_free)(void *context, uint64_t t_ns, uint64_t id);
+        void (*take_free)(void *context, uint64_t t_ns, uint64_t id, int32_t tid); /* tid: of the thread that freed it */
         void *context;
 };
 void infp_ring_on_heap(struct infp_ring *ring, const struct infp_ring_heap_fns *fns);

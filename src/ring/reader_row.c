@@ -645,7 +645,7 @@ static int give_event(struct infp_ring *ring, const struct ring_event *event)
         case INFP_WIRE_BLOCK_END:
                 if (ring->heap.take_free)
                         ring->heap.take_free(ring->heap.context, record->t_ns,
-                                             ((const struct infp_wire_block_end *) at)->id);
+                                             ((const struct infp_wire_block_end *) at)->id, (int32_t) record->tid);
                 return 0;
         default: /* what stays lies in chunks of its own */
                 ring->counts.broken++;

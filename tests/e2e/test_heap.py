@@ -129,6 +129,60 @@ def test_python(infprof, record, tmp_path, name):
 
 
 @pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+@pytest.mark.skipif(not TRUTH.is_dir(), reason=f"{TRUTH} is not there")
+@pytest.mark.parametrize("name", PYTHONS)
+def test_small_objects_of_python(record, name):
+    """Objects that Python does not ask malloc for, with the function that made them; 200,000 of one size within 5.5 standard deviations."""
+    words, environment = PYTHONS[name]
+    done = record("--heap=16K", "--no-snapshots", command=[*words, TRUTH / "alloc_truth.py"], env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    truth = json.loads(done.stdout)["functions"]["leak_small"]
+    size = truth["live_bytes"] / truth["allocs"]
+    p = 1 - math.exp(-size / (16 << 10))
+    margin = 5.5 * size * math.sqrt(truth["allocs"] * (1 - p) / p)
+    rows = done.run.table("heap_samples")
+    of_size = [row for row in rows if row["size"] == size and row["allocator"] == "python"]
+    assert abs(sum(row["weight"] for row in of_size) - truth["live_bytes"]) < margin, (truth, len(of_size))
+    # Its list of them is one that malloc gave.
+    assert abs(by_function(done.run, "heap-peak", ["leak_small"])["leak_small"][0] - truth["live_bytes"] - 8 * truth["allocs"]) < 1.2 * margin + 400_000
+    big = [row for row in rows if row["size"] > 1 << 20]
+    assert big and {row["allocator"] for row in big} == {"malloc"}, big
+
+
+@needs_gcc
+def test_freed_by_another_thread(record, build):
+    path = build("""\
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile blocks[1000];
+void *make(void *p) { for (int i = 0; i < 1000; i++) blocks[i] = malloc(3000); return p; }
+void *drop(void *p) { for (int i = 0; i < 1000; i++) free(blocks[i]); return p; }
+static void run(void *(*function)(void *)) { pthread_t thread; pthread_create(&thread, NULL, function, NULL); pthread_join(thread, NULL); }
+int main(void) { printf("%d", getpid()); run(make); run(drop); make(NULL); drop(NULL); return 0; }
+""")
+    done = record("--heap=1K", "--no-snapshots", command=[path])
+    assert done.returncode == 0, done.stderr
+    rows = [row for row in done.run.table("heap_samples") if row["size"] == 3000]
+    main = int(done.stdout)
+    pairs = collections.Counter((row["tid"] == main, row["freed_tid"] == main, row["tid"] == row["freed_tid"]) for row in rows)
+    assert set(pairs) == {(False, False, False), (True, True, True)} and all(900 < n < 1000 for n in pairs.values()), pairs
+
+
+@pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+@pytest.mark.parametrize("allocator", ["debug", "malloc", "pymalloc"])
+def test_python_with_another_allocator(record, tmp_path, allocator):
+    """The program's wish stands: its objects are then malloc's, or are not seen."""
+    program = tmp_path / "small.py"
+    program.write_text("kept = [b'%0100d' % i for i in range(50000)]\nprint(len(kept))\n")
+    done = record("--heap=16K", "--no-snapshots", command=[*PYTHONS[ONE][0], program], env={**os.environ, "PYTHONMALLOC": allocator})
+    assert (done.returncode, done.stdout) == (0, "50000\n"), done.stderr
+    of_size = collections.Counter(row["allocator"] for row in done.run.table("heap_samples") if row["size"] == 133)
+    assert set(of_size) == ({"malloc"} if allocator == "malloc" else set()), of_size
+
+
+@pytest.mark.skipif(not PYTHONS, reason="no Python to record")
 def test_beside_samples_of_the_cpu(record, tmp_path):
     """Both ways of reading Python's frames."""
     program = tmp_path / "leak.py"

@@ -20,7 +20,8 @@ struct infp_agent_moment {
                     const struct infp_agent_walk *walked, struct infp_writer_thread *thread);
         struct {
                 uint64_t id, address, size;
-        } block; /* that was allocated */
+                uint8_t flags; /* enum infp_wire_flags */
+        } block;               /* that was allocated */
         uint64_t t_ns;
         uint32_t tid, cpu, periods, n_python, dump_size;
         uint8_t flags; /* enum infp_wire_flags */

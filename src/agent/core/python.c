@@ -64,6 +64,11 @@ int infp_agent_python_find(uint32_t *ret_version)
         return 0;
 }
 
+bool infp_agent_python_is_free_threaded(void)
+{
+        return layout.is_free_threaded;
+}
+
 bool infp_agent_python_is_loop(uint64_t pc)
 {
         return pc >= loop_begin && pc < loop_end;

@@ -25,6 +25,8 @@ struct infp_agent_python {
  * known. Not for handlers. */
 int infp_agent_python_find(uint32_t *ret_version);
 
+bool infp_agent_python_is_free_threaded(void); /* of the one that was found */
+
 /* Whether an address is in the interpreter's loop: then the thread has Python frames. */
 bool infp_agent_python_is_loop(uint64_t pc);
 

@@ -13,8 +13,7 @@
 #include "agent/core/machine.h"
 #include "agent/core/stack.h"
 #include "agent/core/tables.h"
-#include "agent/heap/hooks.h"
-#include "agent/heap/live.h"
+#include "agent/heap/heap_parts.h"
 #include "ring/writer.h"
 
 enum {
@@ -99,6 +98,7 @@ static int64_t draw(void)
 struct call {
         uint64_t registers[INFP_N_REGISTERS];
         uint64_t address, size, t_ns;
+        uint8_t flags;
         bool is_taken;
 };
 
@@ -115,18 +115,23 @@ static bool is_ours(uint64_t pc)
 static void put_block(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
                       const struct infp_agent_walk *walked, struct infp_writer_thread *thread)
 {
-        struct infp_wire_block block = { .record = { .kind = INFP_WIRE_BLOCK, .t_ns = moment->t_ns },
-                                         .id = moment->block.id,
-                                         .address = moment->block.address,
-                                         .size = moment->block.size,
-                                         .tid = moment->tid };
-        uint32_t first = 0;
+        struct infp_wire_block block = {
+                .record = { .kind = INFP_WIRE_BLOCK, .flags = moment->block.flags, .t_ns = moment->t_ns },
+                .id = moment->block.id,
+                .address = moment->block.address,
+                .size = moment->block.size,
+                .tid = moment->tid
+        };
+        uint32_t n = 0;
 
-        while (first < walked->n && is_ours(stack->native[first]))
-                first++;
-        block.stack = infp_writer_stack(thread, &(struct infp_writer_stack){ .native = stack->native + first,
+        for (uint32_t i = 0; i < walked->n; i++) /* Python calls malloc by way of objects.c */
+                if (!is_ours(stack->native[i]))
+                        stack->native[n++] = stack->native[i];
+        if (n && n < walked->n)
+                stack->native[0]--; /* a return address, where an instruction is expected: into the call */
+        block.stack = infp_writer_stack(thread, &(struct infp_writer_stack){ .native = stack->native,
                                                                              .python = moment->python,
-                                                                             .n_native = walked->n - first,
+                                                                             .n_native = n,
                                                                              .n_python = moment->n_python,
                                                                              .epoch = (uint32_t) walked->epoch,
                                                                              .flags = moment->flags | walked->flags });
@@ -157,6 +162,7 @@ static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread
         moment->block.id = infp_writer_new_id(thread);
         moment->block.address = call->address;
         moment->block.size = call->size;
+        moment->block.flags = call->flags;
         memcpy(moment->registers, call->registers, sizeof(moment->registers));
         if (!infp_agent_live_put(call->address, moment->block.id))
                 return;
@@ -209,10 +215,11 @@ static void work(void *memory, void *context)
         infp_writer_end();
 }
 
-static __attribute__((noinline)) int64_t allocated(uint64_t address, uint64_t size, int64_t left, bool is_new)
+__attribute__((noinline)) int64_t infp_agent_heap_allocated(uint64_t address, uint64_t size, int64_t left, bool is_new,
+                                                            uint8_t flags)
 {
         const int error = errno;
-        struct call call = { .address = address, .size = size };
+        struct call call = { .address = address, .size = size, .flags = flags };
         int cancel_state;
 
         left += is_new ? draw() : 0;
@@ -228,7 +235,12 @@ static __attribute__((noinline)) int64_t allocated(uint64_t address, uint64_t si
         return draw();
 }
 
-static void freed(uint64_t id)
+static int64_t allocated(uint64_t address, uint64_t size, int64_t left, bool is_new)
+{
+        return infp_agent_heap_allocated(address, size, left, is_new, 0);
+}
+
+void infp_agent_heap_freed(uint64_t id)
 {
         const int error = errno;
         struct infp_wire_block_end record = { .record = { .kind = INFP_WIRE_BLOCK_END }, .id = id };
@@ -245,10 +257,10 @@ static void freed(uint64_t id)
         errno = error;
 }
 
-static void kept(uint64_t address, uint64_t id)
+void infp_agent_heap_kept(uint64_t address, uint64_t id)
 {
         if (!infp_agent_live_put(address, id))
-                freed(id);
+                infp_agent_heap_freed(id);
 }
 
 /* ---- begin, again in a child, and end ---- */
@@ -312,8 +324,10 @@ void infp_agent_heap_begin(uint64_t mean, const char *tables)
         atomic_store(&begin_ns, infp_writer_now_ns());
         is_begun = true;
         atomic_store(&hooks->ended, end_heap);
-        atomic_store(&hooks->kept, kept);
-        atomic_store(&hooks->freed, freed);
+        atomic_store(&hooks->kept, infp_agent_heap_kept);
+        atomic_store(&hooks->freed, infp_agent_heap_freed);
         atomic_store(&hooks->taken, infp_agent_live_take);
         atomic_store(&hooks->allocated, allocated);
+        if (has_python)
+                infp_agent_heap_objects_begin(hooks, infp_agent_python_is_free_threaded());
 }

@@ -32,3 +32,9 @@ struct infp_preload_heap {
         int64_t (*left)(void); /* bytes until the next sample of this thread: malloc has counted if it changes */
 };
 #define INFP_PRELOAD_HEAP "infp_preload_heap"
+
+static inline bool infp_heap_may_be_sampled(const struct infp_preload_heap *hooks, uint64_t address)
+{
+        return __builtin_expect(
+                atomic_load_explicit(&hooks->filter[infp_heap_place(address)], memory_order_relaxed) != 0, 0);
+}

@@ -13,6 +13,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #pragma weak dlsym
 #pragma weak __errno_location
@@ -151,19 +152,32 @@ static void *no_memory(void)
 }
 
 #define MISSES(function) (UNLIKELY(!next.function) && (find_all(), !next.function))
+#define COUNTED(call, size) (is_left_out(size) ? (call) : sample((call), (size)))
 
 /* ---- what is counted ---- */
 
-static void __attribute__((noinline, cold)) sample(const void *block, size_t size)
+/* False: the bytes until the next sample are used up by this block, which has to be given to sample(). Before the allocator is called, so that this
+ * call is the last thing that most functions do. */
+static inline bool is_left_out(size_t size)
+{
+        own.left -= (int64_t) (size & INT64_MAX);
+        return LIKELY(own.left >= 0);
+}
+
+static void *__attribute__((noinline, cold)) sample(void *block, size_t size)
 {
         int64_t (*allocated)(uint64_t, uint64_t, int64_t, bool) =
                 atomic_load_explicit(&infp_preload_heap.allocated, memory_order_acquire);
 
+        if (!block) {
+                own.left += (int64_t) (size & INT64_MAX);
+                return NULL;
+        }
         if (own.is_busy)
-                return;
+                return block;
         if (!allocated) {
                 own.left = UNHEARD;
-                return;
+                return block;
         }
         own.is_busy = true;
         atomic_signal_fence(memory_order_seq_cst);
@@ -171,15 +185,6 @@ static void __attribute__((noinline, cold)) sample(const void *block, size_t siz
         own.is_drawn = true;
         atomic_signal_fence(memory_order_seq_cst);
         own.is_busy = false;
-}
-
-static inline void *count(void *block, size_t size)
-{
-        if (UNLIKELY(!block))
-                return NULL;
-        own.left -= size < INT64_MAX / 2 ? (int64_t) size : INT64_MAX / 2;
-        if (UNLIKELY(own.left < 0))
-                sample(block, size);
         return block;
 }
 
@@ -193,10 +198,7 @@ static uint64_t __attribute__((noinline, cold)) take_one(const void *block)
 /* Before the block goes: its address may be another one's at once. */
 static inline uint64_t take(const void *block)
 {
-        if (UNLIKELY(atomic_load_explicit(&infp_preload_heap.filter[infp_heap_place((uintptr_t) block)],
-                                          memory_order_relaxed)))
-                return take_one(block);
-        return 0;
+        return infp_heap_may_be_sampled(&infp_preload_heap, (uintptr_t) block) ? take_one(block) : 0;
 }
 
 static void __attribute__((noinline, cold)) end(const void *block, uint64_t id, bool is_freed)
@@ -216,7 +218,7 @@ EXPORTED void *malloc(size_t size)
 
                 return block ? block : no_memory();
         }
-        return count(next.malloc(size), size);
+        return COUNTED(next.malloc(size), size);
 }
 
 EXPORTED void free(void *block)
@@ -242,7 +244,7 @@ EXPORTED void *calloc(size_t n, size_t size)
 
                 return block ? block : no_memory();
         }
-        return count(next.calloc(n, size), bytes);
+        return COUNTED(next.calloc(n, size), bytes);
 }
 
 static void *move_early(void *block, size_t size)
@@ -267,10 +269,11 @@ EXPORTED void *realloc(void *block, size_t size)
         if (MISSES(realloc))
                 return no_memory();
         id = take(block);
+        if (LIKELY(!id))
+                return COUNTED(next.realloc(block, size), size);
         moved = next.realloc(block, size);
-        if (UNLIKELY(id))
-                end(block, id, moved || !size);
-        return count(moved, size);
+        end(block, id, moved || !size);
+        return COUNTED(moved, size);
 }
 
 EXPORTED void *reallocarray(void *block, size_t n, size_t size)
@@ -295,8 +298,8 @@ EXPORTED int posix_memalign(void **ret, size_t alignment, size_t size)
                 return 0;
         }
         r = next.posix_memalign(ret, alignment, size);
-        if (r == 0)
-                count(*ret, size);
+        if (r == 0 && !is_left_out(size))
+                sample(*ret, size);
         return r;
 }
 
@@ -310,22 +313,22 @@ static void *early_or_none(size_t alignment, size_t size)
 EXPORTED void *aligned_alloc(size_t alignment, size_t size)
 {
         return MISSES(aligned_alloc) ? early_or_none(alignment, size)
-                                     : count(next.aligned_alloc(alignment, size), size);
+                                     : COUNTED(next.aligned_alloc(alignment, size), size);
 }
 
 EXPORTED void *memalign(size_t alignment, size_t size)
 {
-        return MISSES(memalign) ? early_or_none(alignment, size) : count(next.memalign(alignment, size), size);
+        return MISSES(memalign) ? early_or_none(alignment, size) : COUNTED(next.memalign(alignment, size), size);
 }
 
 EXPORTED void *valloc(size_t size)
 {
-        return MISSES(valloc) ? early_or_none(4096, size) : count(next.valloc(size), size);
+        return MISSES(valloc) ? early_or_none(4096, size) : COUNTED(next.valloc(size), size);
 }
 
 EXPORTED void *pvalloc(size_t size)
 {
-        return MISSES(pvalloc) ? early_or_none(4096, size) : count(next.pvalloc(size), size);
+        return MISSES(pvalloc) ? early_or_none(4096, size) : COUNTED(next.pvalloc(size), size);
 }
 
 EXPORTED size_t malloc_usable_size(void *block)

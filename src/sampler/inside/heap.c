@@ -14,6 +14,7 @@ struct infp_inside_block {
         struct infp_stack_found found;
         uint64_t id, address, size;
         double weight;
+        bool is_object;
 };
 
 struct infp_inside_site {
@@ -21,8 +22,9 @@ struct infp_inside_site {
         double weight;
 };
 
-/* freed_ns 0: it is alive. */
-static void put_row(struct infp_stacks *stacks, const struct infp_inside_block *block, uint64_t freed_ns)
+/* freed_ns 0: it is alive. freed_tid 0: not known. */
+static void put_row(struct infp_stacks *stacks, const struct infp_inside_block *block, uint64_t freed_ns,
+                    int32_t freed_tid)
 {
         const struct infp_stack_found *found = &block->found;
         struct infp_row *row = &stacks->row;
@@ -41,6 +43,9 @@ static void put_row(struct infp_stacks *stacks, const struct infp_inside_block *
                 infp_row_id(row, INFP_HEAP_SAMPLES_STACK, found->stack);
         if (freed_ns)
                 infp_row_i64(row, INFP_HEAP_SAMPLES_FREED_NS, (int64_t) freed_ns);
+        if (freed_ns && freed_tid)
+                infp_row_i64(row, INFP_HEAP_SAMPLES_FREED_TID, freed_tid);
+        infp_row_str(row, INFP_HEAP_SAMPLES_ALLOCATOR, block->is_object ? "python" : "malloc");
         if (infp_stack_put_row(stacks) < 0)
                 stacks->counts.modes[INFP_STACK_HEAP].dropped++;
 }
@@ -88,15 +93,18 @@ void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *s
                             const struct infp_stack_found *found, const struct infp_ring_block *block,
                             uint64_t mean_bytes)
 {
-        const uint64_t *freed = infp_map_get(&heap->early, block->id);
-        struct infp_inside_block one = { *found, block->id, block->address, block->size,
-                                         weight_of(block->size, mean_bytes) };
+        const uint64_t *freed = infp_map_get(&heap->early, block->id),
+                       *freed_tid = infp_map_get(&heap->early_tids, block->id);
+        struct infp_inside_block one = {
+                *found, block->id, block->address, block->size, weight_of(block->size, mean_bytes), block->is_object
+        };
 
         one.found.mode = INFP_STACK_HEAP_ALLOCATED;
         infp_stacks_put(stacks, &one.found, one.weight, NULL);
         if (freed) {
-                put_row(stacks, &one, *freed);
+                put_row(stacks, &one, *freed, freed_tid ? (int32_t) *freed_tid : 0);
                 infp_map_delete(&heap->early, block->id);
+                infp_map_delete(&heap->early_tids, block->id);
         } else if (heap->n >= MOST_LIVE || !INFP_MAKE_ROOM(heap->blocks, heap->n, heap->cap, 256) ||
                    infp_map_put(&heap->live, block->id, heap->n) < 0) {
                 heap->left_out++;
@@ -108,19 +116,23 @@ void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *s
         }
 }
 
-void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t id)
+void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t id,
+                           int32_t tid)
 {
         const uint64_t *at = infp_map_get(&heap->live, id);
         uint64_t index;
 
         if (!at) { /* it is on its way, or of the parent's of before a fork */
-                if (heap->early.n >= MOST_EARLY)
+                if (heap->early.n >= MOST_EARLY) {
                         infp_map_done(&heap->early);
+                        infp_map_done(&heap->early_tids);
+                }
                 infp_map_put(&heap->early, id, t_ns);
+                infp_map_put(&heap->early_tids, id, (uint32_t) tid);
                 return;
         }
         index = *at;
-        put_row(stacks, &heap->blocks[index], t_ns);
+        put_row(stacks, &heap->blocks[index], t_ns, tid);
         heap->live_bytes -= heap->blocks[index].weight;
         infp_map_delete(&heap->live, id);
         heap->blocks[index] = heap->blocks[--heap->n];
@@ -133,7 +145,7 @@ void infp_inside_heap_end(const struct infp_inside_heap *heap, struct infp_stack
         for (uint32_t i = 0; i < heap->n; i++) {
                 struct infp_inside_block *block = &heap->blocks[i];
 
-                put_row(stacks, block, 0);
+                put_row(stacks, block, 0, 0);
                 block->found.t_ns = t_ns;
                 block->found.mode = INFP_STACK_HEAP;
                 infp_stacks_put(stacks, &block->found, block->weight, NULL);
@@ -152,6 +164,7 @@ void infp_inside_heap_done(struct infp_inside_heap *heap)
 {
         infp_map_done(&heap->live);
         infp_map_done(&heap->early);
+        infp_map_done(&heap->early_tids);
         free(heap->blocks);
         free(heap->peak);
 }

@@ -11,7 +11,7 @@ struct infp_inside_heap {
         struct infp_map live; /* id -> index */
         struct infp_inside_block *blocks;
         uint32_t n, cap;
-        struct infp_map early; /* id -> when it was freed: that came before its block */
+        struct infp_map early, early_tids; /* id -> when it was freed, and by which thread: that came before its block */
         double live_bytes, peak_bytes;
         struct infp_inside_site *peak; /* what was alive then, by stack */
         uint32_t n_peak;
@@ -23,7 +23,9 @@ struct infp_inside_heap {
 void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *stacks,
                             const struct infp_stack_found *found, const struct infp_ring_block *block,
                             uint64_t mean_bytes);
-void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t id);
+/* tid: of the thread that freed it; 0: not known. */
+void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t id,
+                           int32_t tid);
 /* What is left was alive then. */
 void infp_inside_heap_end(const struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns);
 void infp_inside_heap_done(struct infp_inside_heap *heap);

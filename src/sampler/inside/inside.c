@@ -362,11 +362,12 @@ static void take_block(void *context, const struct infp_ring_block *block)
         infp_inside_heap_block(&process->heap, inside->options.stacks, &found, block, process->heap_counts.mean_bytes);
 }
 
-static void take_free(void *context, uint64_t t_ns, uint64_t id)
+static void take_free(void *context, uint64_t t_ns, uint64_t id, int32_t tid)
 {
         struct infp_inside *inside = context;
 
-        infp_inside_heap_free(&inside->process->heap, inside->options.stacks, t_ns, id);
+        infp_inside_heap_free(&inside->process->heap, inside->options.stacks, t_ns, id,
+                              number_of(inside, inside->process, tid));
 }
 
 /* ---- what a sampler unwinds with ---- */
