@@ -123,7 +123,7 @@ struct infp_ring_block {
 };
 struct infp_ring_heap_fns {
         void (*take_block)(void *context, const struct infp_ring_block *block);
-        void (*take_free)(void *context, uint64_t t_ns, uint64_t id, int32_t tid); /* tid: of the thread that freed it */
+        void (*take_free)(void *context, uint64_t t_ns, uint64_t id, int32_t tid); /* tid: which freed it */
         void *context;
 };
 void infp_ring_on_heap(struct infp_ring *ring, const struct infp_ring_heap_fns *fns);

@@ -11,7 +11,8 @@ struct infp_inside_heap {
         struct infp_map live; /* id -> index */
         struct infp_inside_block *blocks;
         uint32_t n, cap;
-        struct infp_map early, early_tids; /* id -> when it was freed, and by which thread: that came before its block */
+        /* id -> when it was freed, and by which thread: that came before its block. */
+        struct infp_map early, early_tids;
         double live_bytes, peak_bytes;
         struct infp_inside_site *peak; /* what was alive then, by stack */
         uint32_t n_peak;
