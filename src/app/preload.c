@@ -115,7 +115,8 @@ int infp_preload_variables(const struct infp_sampler_options *options, bool has_
         snprintf(ret->hz, sizeof(ret->hz), INFP_AGENT_ENV_HZ "=%" PRIu64 ".%03" PRIu64,
                  (uint64_t) (options->cpu_hz * 1000) / 1000, (uint64_t) (options->cpu_hz * 1000) % 1000);
         snprintf(ret->tables, sizeof(ret->tables), INFP_AGENT_ENV_TABLES "=%s", options->cache_directory);
-        snprintf(ret->heap, sizeof(ret->heap), INFP_AGENT_ENV_HEAP "=%" PRIu64, options->heap_bytes);
+        snprintf(ret->heap, sizeof(ret->heap), INFP_AGENT_ENV_HEAP "=%" PRIu64 "-%" PRIu64, options->heap_bytes,
+                 options->heap_most_bytes);
         set_asan(ret);
         variables[n++] = ret->preload;
         variables[n++] = ret->agent;

@@ -117,6 +117,7 @@ bool infp_ring_sampler(struct infp_ring *ring, struct infp_ring_sampler *ret); /
  * may come before its block. */
 struct infp_ring_block {
         uint64_t t_ns, id, address, size;
+        uint64_t mean;                       /* bytes between two samples then, on average */
         int32_t tid;                         /* as the process sees it */
         bool is_object;                      /* of an allocator of Python's own */
         const struct infp_ring_stack *stack; /* NULL: it found no room */

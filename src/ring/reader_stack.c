@@ -112,6 +112,7 @@ int ring_give_block(struct infp_ring *ring, const struct infp_wire_block *block)
                                          .id = block->id,
                                          .address = block->address,
                                          .size = block->size,
+                                         .mean = block->mean,
                                          .tid = (int32_t) block->tid,
                                          .is_object = block->record.flags & INFP_WIRE_OBJECT };
         struct infp_ring_stack stack;

@@ -138,7 +138,7 @@ struct infp_wire_head {
         _Atomic uint64_t tables;
 
         /* Of a heap agent (src/agent/heap). Written before `ready`: */
-        uint64_t heap_mean; /* bytes between two samples, on average; 0: no heap is sampled */
+        uint64_t heap_mean; /* bytes between two samples, on average, at least; 0: no heap is sampled */
         /* By the writer: */
         _Atomic uint64_t heap_state;  /* enum infp_wire_heap */
         _Atomic uint64_t heap_missed; /* samples that found no room: they are missing in all sums */
@@ -249,12 +249,12 @@ struct infp_wire_stack {
         uint32_t epoch, unused;
         struct infp_wire_text native, python; /* in the record; size in bytes */
 };
-/* It stands for size / (1 - e^(-size / heap_mean)) bytes. */
+/* It stands for size / (1 - e^(-size / mean)) bytes. */
 struct infp_wire_block {
         struct infp_wire_record record;
-        uint64_t id; /* of the block, within the file */
-        uint64_t address, size;
-        uint32_t stack, tid; /* stack: id of an INFP_WIRE_STACK; 0: absent */
+        uint64_t id;                  /* of the block, within the file */
+        uint64_t address, size, mean; /* mean: bytes between two samples then, on average */
+        uint32_t stack, tid;          /* stack: id of an INFP_WIRE_STACK; 0: absent */
 };
 struct infp_wire_block_end {
         struct infp_wire_record record;
@@ -328,6 +328,6 @@ _Static_assert(sizeof(struct infp_wire_record) == 16 && sizeof(struct infp_wire_
                        sizeof(struct infp_wire_span_end) == 56 && sizeof(struct infp_wire_value) == 32 &&
                        sizeof(struct infp_wire_stack) == 40 && sizeof(struct infp_wire_code) == 40 &&
                        sizeof(struct infp_wire_python) == 8 && sizeof(struct infp_wire_sample) == 56 &&
-                       sizeof(struct infp_wire_block) == 48 && sizeof(struct infp_wire_block_end) == 24 &&
+                       sizeof(struct infp_wire_block) == 56 && sizeof(struct infp_wire_block_end) == 24 &&
                        sizeof(struct infp_wire_tables) == 24 && sizeof(struct infp_wire_mapping) == 56,
                "records are the same for every compiler");

@@ -25,6 +25,7 @@ enum {
         INFP_SAMPLER_MAX_STACK_BYTES =
                 65528, /* a record has at most 64 KiB, of which the head and the registers take some */
         INFP_SAMPLER_DEFAULT_HEAP_BYTES = 64 * 1024,
+        INFP_SAMPLER_MOST_HEAP_BYTES = 4 * 1024 * 1024, /* where none are asked for */
         INFP_SAMPLER_DEFAULT_DEPTH = 512,
         INFP_SAMPLER_MAX_DEPTH = 1024,
 };
@@ -52,6 +53,7 @@ struct infp_sampler_options {
         enum infp_deep_way deep;     /* the rest of stacks that are larger than their copies, of mode cpu */
         bool is_inside;              /* a sampler is preloaded into the command (sampler/inside) */
         uint64_t heap_bytes;         /* a heap agent is, and samples a block each so many bytes; 0: none */
+        uint64_t heap_most_bytes;    /* or so many, where samples would cost too much */
         const char *cache_directory; /* of unwind tables; NULL: none on disk */
         int wake_fd;                 /* eventfd that is written when something lies in the rings */
         struct infp_stats *stats;    /* may be NULL */

@@ -112,7 +112,7 @@ def test_python(infprof, record, tmp_path, name):
     program = tmp_path / "leak.py"
     program.write_text(LEAK)
     words, environment = PYTHONS[name]
-    done = record("--heap", "--no-snapshots", command=[*words, program], env={**os.environ, **environment})
+    done = record("--heap=64K", "--no-snapshots", command=[*words, program], env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     peak = by_function(done.run, "heap-peak", ["grow"])["grow"]
     assert abs(peak[0] - 200 * 100_000) < 5.5 * 100_000 * math.sqrt(200 * math.exp(-100 / 64)) + 0.05 * 20_000_000, peak
@@ -147,6 +147,20 @@ def test_small_objects_of_python(record, name):
     assert abs(by_function(done.run, "heap-peak", ["leak_small"])["leak_small"][0] - truth["live_bytes"] - 8 * truth["allocs"]) < 1.2 * margin + 400_000
     big = [row for row in rows if row["size"] > 1 << 20]
     assert big and {row["allocator"] for row in big} == {"malloc"}, big
+
+
+@needs_gcc
+@pytest.mark.parametrize("option, is_bounded", [("--heap", True), ("--heap=64K", False)])
+def test_cost_is_bounded(record, build, option, is_bounded):
+    """Of a program that does little but allocate: fewer samples once they have taken 0.1 s, which stand for more. Their sum stays right."""
+    path = build("#include <stdlib.h>\nint main(void) { for (int i = 0; i < 4000000; i++) { char *volatile p = malloc(2000); free(p); } return 0; }\n")
+    done = record(option, "--no-snapshots", command=[path])
+    assert done.returncode == 0, done.stderr
+    rows = [row for row in done.run.table("heap_samples") if row["size"] == 2000]
+    means = sorted({round(-2000 / math.log(1 - 2000 / row["weight"])) for row in rows})
+    variance = sum(row["weight"] * (row["weight"] - 2000) for row in rows)
+    assert abs(sum(row["weight"] for row in rows) - 8e9) < 5.5 * math.sqrt(variance), (len(rows), means)
+    assert means == [64 << 10 << i for i in range(len(means))] and (len(means) > 1) == is_bounded and means[-1] <= 4 << 20, means
 
 
 @needs_gcc
@@ -188,7 +202,7 @@ def test_beside_samples_of_the_cpu(record, tmp_path):
     program = tmp_path / "leak.py"
     program.write_text(LEAK)
     for way in ("auto", "inside"):
-        done = record("--heap", "--cpu=500", f"--python={way}", "--no-snapshots", command=[*PYTHONS[ONE][0], program])
+        done = record("--heap=64K", "--cpu=500", f"--python={way}", "--no-snapshots", command=[*PYTHONS[ONE][0], program])
         assert done.returncode == 0, done.stderr
         assert by_function(done.run, "heap-peak", ["grow"])["grow"][1] > 100
         assert by_function(done.run, "cpu", ["churn"])["churn"][1] > 5

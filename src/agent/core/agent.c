@@ -1,6 +1,7 @@
 /* The agent: what the stub loads into a process that has a Python interpreter, or whose heap is sampled. Its parts are told what to do by the environment that
  * `infprof record` sets for the command. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/core/preload.h"
 #include "agent/heap/heap.h"
@@ -25,10 +26,11 @@ __attribute__((constructor(102))) static void begin_agent(void)
 {
         const char *hz = secure_getenv(INFP_AGENT_ENV_HZ), *tables = secure_getenv(INFP_AGENT_ENV_TABLES),
                    *heap = secure_getenv(INFP_AGENT_ENV_HEAP);
+        const char *most = heap ? strchr(heap, '-') : NULL;
         const struct infp_agent_sampler_options sampler = { .hz = hz ? number_of(hz) : 0, .tables = tables };
 
         if (sampler.hz >= 1 && tables)
                 infp_agent_sampler_begin(&sampler);
         if (heap && number_of(heap) >= 1 && tables)
-                infp_agent_heap_begin((uint64_t) number_of(heap), tables);
+                infp_agent_heap_begin((uint64_t) number_of(heap), (uint64_t) number_of(most ? most + 1 : heap), tables);
 }

@@ -19,7 +19,7 @@ struct infp_agent_moment {
         void (*put)(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
                     const struct infp_agent_walk *walked, struct infp_writer_thread *thread);
         struct {
-                uint64_t id, address, size;
+                uint64_t id, address, size, mean;
                 uint8_t flags; /* enum infp_wire_flags */
         } block;               /* that was allocated */
         uint64_t t_ns;

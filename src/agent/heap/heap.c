@@ -17,9 +17,12 @@
 #include "ring/writer.h"
 
 enum {
-        GIVEN = 8, /* blocks that waited for tables, with each sample */
-        TOLD = 16, /* samples of a thread until their time is told: others write to the same cache line */
+        GIVEN = 8,   /* blocks that waited for tables, with each sample */
+        TOLD = 16,   /* samples of a thread until their time is told: others write to the same cache line */
+        SHARE = 50,  /* of a thread's time: where its samples take more, the distance between them doubles */
+        SMALLER = 8, /* than that: it halves again */
 };
+#define FREE_NS UINT64_C(100000000) /* of a thread's samples are not bounded: the start of a program, or a short one */
 #define WAIT_NS UINT64_C(60000000000) /* for a recorder */
 #define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is stopped or dead */
 
@@ -27,11 +30,13 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _etext[] __attribute__((visibility("hidden")));
 
 static struct infp_preload_heap *hooks;
-static double mean_bytes;
+static uint64_t least_mean, most_mean;
 static bool has_python, is_begun;
 static _Atomic uint64_t begin_ns; /* of the process, or since it was forked */
 static _Thread_local struct {
-        uint64_t random, ns;
+        uint64_t random, ns, all_ns, begin_ns; /* begin: of what ns are a part; all: of all samples */
+        uint64_t mean;                         /* 0: the least */
+        uint64_t drawn[2]; /* means of the distances that are being used up: of malloc's blocks, of objects */
         uint32_t n;
 } own __attribute__((tls_model("initial-exec")));
 
@@ -86,18 +91,20 @@ static double natural_logarithm(double x)
 }
 
 /* Distances of a Poisson process over the bytes that are allocated. */
-static int64_t draw(void)
+static int64_t draw(bool is_object)
 {
         const double uniform = ((double) (random_bits() >> 11) + 0.5) * 0x1p-53;
 
-        return (int64_t) (-natural_logarithm(uniform) * mean_bytes);
+        own.mean = own.mean ? own.mean : least_mean;
+        own.drawn[is_object] = own.mean;
+        return (int64_t) (-natural_logarithm(uniform) * (double) own.mean);
 }
 
 /* ---- a block ---- */
 
 struct call {
         uint64_t registers[INFP_N_REGISTERS];
-        uint64_t address, size, t_ns;
+        uint64_t address, size, mean, t_ns;
         uint8_t flags;
         bool is_taken;
 };
@@ -120,6 +127,7 @@ static void put_block(struct infp_agent_stack *stack, const struct infp_agent_mo
                 .id = moment->block.id,
                 .address = moment->block.address,
                 .size = moment->block.size,
+                .mean = moment->block.mean,
                 .tid = moment->tid
         };
         uint32_t n = 0;
@@ -162,6 +170,7 @@ static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread
         moment->block.id = infp_writer_new_id(thread);
         moment->block.address = call->address;
         moment->block.size = call->size;
+        moment->block.mean = call->mean;
         moment->block.flags = call->flags;
         memcpy(moment->registers, call->registers, sizeof(moment->registers));
         if (!infp_agent_live_put(call->address, moment->block.id))
@@ -187,12 +196,26 @@ static bool is_read(struct infp_wire_head *head, uint64_t now_ns)
                                                 : !seen_ns && atomic_load(&begin_ns) + WAIT_NS >= now_ns;
 }
 
+/* What the samples cost is bounded, not how many there are: a program may allocate gigabytes a second. */
+static void adapt(uint64_t now_ns)
+{
+        const uint64_t elapsed_ns = now_ns - own.begin_ns;
+
+        own.all_ns += own.ns;
+        if (own.begin_ns && own.all_ns > FREE_NS && own.ns > elapsed_ns / SHARE && own.mean < most_mean)
+                own.mean *= 2;
+        else if (own.begin_ns && own.ns < elapsed_ns / (SHARE * SMALLER) && own.mean > least_mean)
+                own.mean /= 2;
+        own.begin_ns = now_ns;
+}
+
 static void work(void *memory, void *context)
 {
         struct infp_agent_stack *stack = memory;
         struct infp_writer_thread *thread = infp_writer_begin();
         struct call *call = context;
         struct infp_wire_head *head;
+        uint64_t now_ns;
 
         if (!thread)
                 return;
@@ -207,9 +230,11 @@ static void work(void *memory, void *context)
         } else {
                 call->is_taken = true;
         }
-        own.ns += infp_writer_now_ns() - call->t_ns; /* the clock of CPU time is a system call */
+        now_ns = infp_writer_now_ns();
+        own.ns += now_ns - call->t_ns; /* the clock of CPU time is a system call */
         if (own.n++ % TOLD == 0) {
                 count(&head->heap_own_ns, own.ns);
+                adapt(now_ns);
                 own.ns = 0;
         }
         infp_writer_end();
@@ -219,12 +244,14 @@ __attribute__((noinline)) int64_t infp_agent_heap_allocated(uint64_t address, ui
                                                             uint8_t flags)
 {
         const int error = errno;
+        const bool is_object = flags & INFP_WIRE_OBJECT;
         struct call call = { .address = address, .size = size, .flags = flags };
         int cancel_state;
 
-        left += is_new ? draw() : 0;
+        left += is_new ? draw(is_object) : 0;
         if (left >= 0)
                 return left;
+        call.mean = own.drawn[is_object];
         infp_agent_registers_here(call.registers);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
         infp_agent_area_work(work, &call);
@@ -232,7 +259,7 @@ __attribute__((noinline)) int64_t infp_agent_heap_allocated(uint64_t address, ui
                 count(&infp_writer_head()->heap_missed, 1);
         pthread_setcancelstate(cancel_state, NULL);
         errno = error;
-        return draw();
+        return draw(is_object);
 }
 
 static int64_t allocated(uint64_t address, uint64_t size, int64_t left, bool is_new)
@@ -303,15 +330,15 @@ static bool is_called(void)
         return hooks->left() != before;
 }
 
-void infp_agent_heap_begin(uint64_t mean, const char *tables)
+void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables)
 {
         uint32_t version;
 
         hooks = dlsym(RTLD_DEFAULT, INFP_PRELOAD_HEAP);
         if (!INFP_AGENT_IS_SUPPORTED || !hooks)
                 return;
-        mean_bytes = (double) mean;
-        infp_writer_heap_mean = mean;
+        least_mean = infp_writer_heap_mean = least;
+        most_mean = most;
         if (!is_called()) {
                 if (infp_writer_enable() == 0)
                         atomic_store(&infp_writer_head()->heap_state, INFP_WIRE_HEAP_OTHER);

@@ -3,6 +3,6 @@
 
 #include <stdint.h>
 
-/* mean: bytes between two samples, on average. tables: the directory of unwind tables. Nothing is done where the allocator functions are
- * not preloaded. */
-void infp_agent_heap_begin(uint64_t mean, const char *tables);
+/* least: bytes between two samples, on average; most: so many at most, where a thread's samples would take too much of its time. tables: the
+ * directory of unwind tables. Nothing is done where the allocator functions are not preloaded. */
+void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables);

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 #define INFP_PRELOAD_HEAP_FILE "libinfprof-preload-heap.so"
-#define INFP_AGENT_ENV_HEAP "INFPROF_AGENT_HEAP" /* bytes between two samples, on average */
+#define INFP_AGENT_ENV_HEAP \
+        "INFPROF_AGENT_HEAP" /* bytes between two samples, on average: 65536, or from 65536-4194304 */
 
 enum { INFP_HEAP_FILTER = 1 << 16 };
 

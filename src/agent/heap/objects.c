@@ -29,18 +29,27 @@ static _Thread_local struct {
         bool is_drawn;
 } own __attribute__((tls_model("initial-exec")));
 
-static inline void *count(void *block, size_t size)
+/* As is_left_out() and sample() of interpose.c. */
+static inline bool is_left_out(size_t size)
 {
-        if (!block || size > largest)
-                return block;
+        if (size > largest)
+                return true;
         own.left -= (int64_t) size;
-        if (__builtin_expect(own.left < 0, 0)) {
-                own.left =
-                        infp_agent_heap_allocated((uintptr_t) block, size, own.left, !own.is_drawn, INFP_WIRE_OBJECT);
-                own.is_drawn = true;
+        return __builtin_expect(own.left >= 0, 1);
+}
+
+static __attribute__((noinline, cold)) void *sample(void *block, size_t size)
+{
+        if (!block) {
+                own.left += (int64_t) size;
+                return NULL;
         }
+        own.left = infp_agent_heap_allocated((uintptr_t) block, size, own.left, !own.is_drawn, INFP_WIRE_OBJECT);
+        own.is_drawn = true;
         return block;
 }
+
+#define COUNTED(call, size) (is_left_out(size) ? (call) : sample((call), (size)))
 
 static inline uint64_t take(const void *block)
 {
@@ -51,7 +60,7 @@ static void *malloc_counted(void *context, size_t size)
 {
         const struct allocator *of = context;
 
-        return count(of->malloc(of->context, size), size);
+        return COUNTED(of->malloc(of->context, size), size);
 }
 
 static void *calloc_counted(void *context, size_t n, size_t size)
@@ -61,7 +70,7 @@ static void *calloc_counted(void *context, size_t n, size_t size)
 
         if (__builtin_mul_overflow(n, size, &bytes))
                 bytes = SIZE_MAX; /* it is refused */
-        return count(of->calloc(of->context, n, size), bytes);
+        return COUNTED(of->calloc(of->context, n, size), bytes);
 }
 
 /* A block that malloc gave is given to it again, also when it becomes small. */
@@ -76,7 +85,7 @@ static void *realloc_counted(void *context, void *block, size_t size)
                 infp_agent_heap_freed(id);
         else if (id)
                 infp_agent_heap_kept((uintptr_t) block, id);
-        return hooks->left() == before ? count(moved, size) : moved;
+        return hooks->left() == before ? COUNTED(moved, size) : moved;
 }
 
 static void free_counted(void *context, void *block)

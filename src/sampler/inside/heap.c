@@ -90,13 +90,12 @@ static void keep_peak(struct infp_inside_heap *heap, uint64_t t_ns)
 }
 
 void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *stacks,
-                            const struct infp_stack_found *found, const struct infp_ring_block *block,
-                            uint64_t mean_bytes)
+                            const struct infp_stack_found *found, const struct infp_ring_block *block)
 {
         const uint64_t *freed = infp_map_get(&heap->early, block->id),
                        *freed_tid = infp_map_get(&heap->early_tids, block->id);
         struct infp_inside_block one = {
-                *found, block->id, block->address, block->size, weight_of(block->size, mean_bytes), block->is_object
+                *found, block->id, block->address, block->size, weight_of(block->size, block->mean), block->is_object
         };
 
         one.found.mode = INFP_STACK_HEAP_ALLOCATED;

@@ -22,8 +22,7 @@ struct infp_inside_heap {
 
 /* found: its stack and thread, mode of no matter. weight: bytes that it stands for. */
 void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *stacks,
-                            const struct infp_stack_found *found, const struct infp_ring_block *block,
-                            uint64_t mean_bytes);
+                            const struct infp_stack_found *found, const struct infp_ring_block *block);
 /* tid: of the thread that freed it; 0: not known. */
 void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t id,
                            int32_t tid);

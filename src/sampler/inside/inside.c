@@ -359,7 +359,7 @@ static void take_block(void *context, const struct infp_ring_block *block)
 
         find_stack(inside, block->t_ns, -1, number_of(inside, process, block->tid), block->stack ? block->stack : &none,
                    INFP_STACK_HEAP_ALLOCATED, &found);
-        infp_inside_heap_block(&process->heap, inside->options.stacks, &found, block, process->heap_counts.mean_bytes);
+        infp_inside_heap_block(&process->heap, inside->options.stacks, &found, block);
 }
 
 static void take_free(void *context, uint64_t t_ns, uint64_t id, int32_t tid)
