@@ -22,6 +22,7 @@ void infp_report_done(struct infp_report *report)
         infp_energy_done(&report->energy);
         infp_containers_done(&report->containers);
         infp_gpus_done(&report->gpus);
+        infp_memory_accounts_done(&report->memory);
         infp_labels_done(&report->labels);
         infp_spans_done(&report->spans);
         infp_program_spans_done(&report->program_spans);
@@ -229,6 +230,17 @@ static int read_gpus(struct infp_report *report, struct infp_run *run, const str
         return pass(report, table, r, err);
 }
 
+/* After the clock, which says whether it came to its end. */
+static int read_memory(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
+                       struct infp_err *err)
+{
+        const bool has_end = !report->is_cut && (run->state == INFP_RUN_ENDED || run->state == INFP_RUN_FINISHED);
+        const char *table;
+        const int r = infp_memory_accounts_read(run, scan, has_end, &report->memory, &table, err);
+
+        return pass(report, table, r, err);
+}
+
 static int read_functions(struct infp_report *report, struct infp_run *run, enum infp_profile_part part,
                           struct infp_err *err)
 {
@@ -362,6 +374,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, enum in
                       err));
         INFP_TRY(pass(report, "output", read_output(report, run, &catalog, err), err));
         INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
+        INFP_TRY(read_memory(report, run, &options, err));
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);
 }
 

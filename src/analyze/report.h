@@ -15,6 +15,7 @@
 #include "analyze/labels.h"
 #include "analyze/lag.h"
 #include "analyze/limits/limits.h"
+#include "analyze/memory_account.h"
 #include "analyze/metrics.h"
 #include "analyze/program_spans.h"
 #include "analyze/range.h"
@@ -61,6 +62,7 @@ struct infp_report {
         struct infp_containers containers;
         struct infp_gpus gpus;
         struct infp_limits limits; /* what limited it */
+        struct infp_memory_accounts memory;
         struct infp_report_functions functions;
 
         /* With --labels: all labels in the range, and a span for each pair of neighbours. Else a span where an end of the range was

@@ -244,6 +244,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", "[US]", "measure how long threads are off the CPU, by stack; waits below US microseconds are summed without one (default: 100, at most 1000000)", false },
         { 0, "heap", "[BYTES]", "sample blocks of the heap that the command allocates, one each BYTES on average: 1K to 1G (default: 64K, up to 4M where a thread allocates so much that its samples took more than 2 % of its time)", false },
+        { 0, "memory", NULL, "record what the memory of each process of the target holds: files, heap, stacks; with --heap by itself", false },
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
         { 0, "async", NULL, "sample what the tasks of asyncio wait for, by the line of each await, and which callback holds their loop: --wall, with the tasks as mode async, and callbacks as mode lag", false },
         { 0, "blocking", NULL, "sample --cpu of a running process by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
@@ -339,18 +340,25 @@ static int read_pids(const struct infp_arguments *arguments, struct infp_record_
         return 0;
 }
 
-/* Tries the page of the server on the named port, whatever its command line says. */
-static void add_port(struct infp_record_options *ret)
+static void add_setting(struct infp_record_options *ret, const char *name, const char *value)
 {
         unsigned n = 0;
 
-        if (!ret->follow.port)
-                return;
         while (ret->settings[n].name)
                 n++;
-        snprintf(ret->port, sizeof(ret->port), "%u", ret->follow.port);
-        ret->settings[n] = (struct infp_setting){ "engine-port", ret->port };
+        ret->settings[n] = (struct infp_setting){ name, value };
         ret->settings[n + 1] = (struct infp_setting){ NULL, NULL };
+}
+
+/* Those that are no options of sources: the page of the server on the named port is tried, whatever its command line says. */
+static void add_settings(const struct infp_arguments *arguments, struct infp_record_options *ret)
+{
+        if (ret->follow.port) {
+                snprintf(ret->port, sizeof(ret->port), "%u", ret->follow.port);
+                add_setting(ret, "engine-port", ret->port);
+        }
+        if (infp_argument_given(arguments, "memory") || ret->sampler.heap_bytes)
+                add_setting(ret, "memory", "1");
 }
 
 int infp_name_and_port_read(const struct infp_arguments *arguments, struct infp_follow_options *ret,
@@ -381,6 +389,8 @@ static int read_target(const struct infp_arguments *arguments, struct infp_recor
                                  "only one of --pid, --name, --port and a command can be recorded at once");
         if (arguments->has_dashes && !ret->command)
                 return infp_fail(err, -EINVAL, "there is no command after --");
+        if (!n && infp_argument_given(arguments, "memory"))
+                return infp_fail(err, -EINVAL, "--memory needs a target: a command, --pid, --name or --port");
         return 0;
 }
 
@@ -445,6 +455,6 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
         INFP_TRY(read_command(arguments, ret, err));
         INFP_TRY(read_sampler(arguments, &ret->sampler, err));
         INFP_TRY(infp_source_settings(arguments, ret->settings, err));
-        add_port(ret);
+        add_settings(arguments, ret);
         return 0;
 }

@@ -74,21 +74,10 @@ static int find(struct counters *counters, const struct infp_batch *batch, const
         return failed || !(*ret)->name ? -ENOMEM : 1;
 }
 
-/* A level holds until the next change: the mean of a bucket is over time, not over changes. */
-static void hold(const struct infp_grid *grid, struct infp_track *track, uint64_t from, uint64_t to)
-{
-        for (int at; from < to && (at = infp_grid_bucket(grid, from)) >= 0;) {
-                const uint64_t edge = grid->t0 + (uint64_t) (at + 1) * grid->step_ns, end = edge < to ? edge : to;
-
-                infp_bucket_add(&track->buckets[at], track->last, (double) (end - from) / 1e9);
-                from = end;
-        }
-}
-
 static void take_level(const struct infp_grid *grid, struct infp_track *track, uint64_t t_ns, int bucket, double value)
 {
         if (track->has_last && t_ns > track->last_t_ns)
-                hold(grid, track, track->last_t_ns, t_ns);
+                infp_buckets_hold(grid, track->buckets, track->last_t_ns, t_ns, track->last);
         /* At least a nanosecond, however short it held. */
         infp_bucket_add(&track->buckets[bucket], value, 1e-9);
 }

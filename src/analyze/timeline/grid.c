@@ -20,6 +20,17 @@ void infp_bucket_add(struct infp_bucket_stat *bucket, double value, double weigh
         bucket->weight += weight;
 }
 
+void infp_buckets_hold(const struct infp_grid *grid, struct infp_bucket_stat *buckets, uint64_t from, uint64_t to,
+                       double value)
+{
+        for (int at; from < to && (at = infp_grid_bucket(grid, from)) >= 0;) {
+                const uint64_t edge = grid->t0 + (uint64_t) (at + 1) * grid->step_ns, end = edge < to ? edge : to;
+
+                infp_bucket_add(&buckets[at], value, (double) (end - from) / 1e9);
+                from = end;
+        }
+}
+
 double infp_buckets_mean(const struct infp_bucket_stat *buckets, unsigned n)
 {
         double sum = 0, weight = 0;

@@ -21,6 +21,9 @@ int infp_track_level(struct infp_track *track, const struct infp_grid *grid, uin
 int infp_track_between(struct infp_track *track, const struct infp_grid *grid, uint64_t from, uint64_t t_ns,
                        double value, double weight);
 void infp_bucket_add(struct infp_bucket_stat *bucket, double value, double weight);
+/* A level that holds until the next change: the mean of a bucket is over time, not over changes. */
+void infp_buckets_hold(const struct infp_grid *grid, struct infp_bucket_stat *buckets, uint64_t from, uint64_t to,
+                       double value);
 double infp_buckets_mean(const struct infp_bucket_stat *buckets, unsigned n); /* NAN: all are empty */
 
 enum infp_panel_scale {
@@ -125,6 +128,7 @@ struct infp_timeline_reading {
         const char *table; /* that is being read */
 };
 int infp_timeline_cores(struct infp_timeline_reading *reading, struct infp_err *err);
+int infp_timeline_memory(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_processes(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_requests(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_marks(struct infp_timeline_reading *reading, struct infp_err *err);

@@ -77,6 +77,7 @@ void infp_report_memory(struct infp_out *out, const struct infp_report *report)
         if (pairs.any && !isnan(report->memory_limit_bytes))
                 infp_report_line(out, "limit", "%s by the control group",
                                  infp_report_bytes(report->memory_limit_bytes).text);
+        infp_report_memory_accounts(out, report);
 }
 
 /* Of the tree, else of the machine. */

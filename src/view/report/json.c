@@ -260,6 +260,7 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
         infp_report_json_lag(json, report);
         infp_report_json_tasks(json, report);
         infp_report_json_gpus(json, report);
+        infp_report_json_memory(json, report);
         infp_report_json_energy(json, report);
         infp_report_engines_json(json, report);
         put_requests(json, report);

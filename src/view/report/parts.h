@@ -28,6 +28,7 @@ bool infp_report_is_host(const struct infp_report *report); /* no command and no
 
 /* Sections (struct infp_report_section); ..._short: their part of the short report. */
 void infp_report_memory(struct infp_out *out, const struct infp_report *report);
+void infp_report_memory_accounts(struct infp_out *out, const struct infp_report *report);
 void infp_report_memory_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_traffic(struct infp_out *out, const struct infp_report *report);
 void infp_report_processes(struct infp_out *out, const struct infp_report *report);
@@ -89,6 +90,7 @@ void infp_report_json_stops(struct infp_json *json, const struct infp_report *re
 void infp_report_json_program_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_memory(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_gil(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_lag(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_tasks(struct infp_json *json, const struct infp_report *report);

@@ -12,6 +12,7 @@
 #include "base/names.h"
 #include "base/procfile.h"
 #include "base/time.h"
+#include "collectors/gpu/account.h"
 #include "collectors/gpu/bounds.h"
 #include "collectors/gpu/drm/amdgpu_metrics.h"
 #include "collectors/gpu/drm/drm.h"
@@ -603,7 +604,8 @@ static int amdgpu_open(void *state, const struct infp_env *env, struct infp_err 
         return infp_drm_open(state, &amd, env, err);
 }
 
-static const struct infp_table *const amdgpu_tables[] = { &infp_table_amdgpu, &infp_table_amdgpu_processes, NULL };
+static const struct infp_table *const amdgpu_tables[] = { &infp_table_amdgpu, &infp_table_amdgpu_processes,
+                                                          &infp_table_memory_account, NULL };
 
 const struct infp_collector infp_collector_amdgpu = {
         .name = "amdgpu",

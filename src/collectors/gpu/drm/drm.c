@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "collectors/gpu/account.h"
 #include "collectors/gpu/bounds.h"
 
 int infp_drm_open(struct drm *drm, const struct gpu_vendor *vendor, const struct infp_env *env, struct infp_err *err)
@@ -70,6 +71,7 @@ int infp_drm_sample(void *state, const struct infp_env *env, struct infp_emit *e
         if (vendor->read_users)
                 vendor->read_users(drm, env);
         infp_gpu_users_end(&drm->users, env);
+        drm->users.is_account_due = infp_gpu_account_is_due(env, now_ns, &drm->users.account_ns);
         for (unsigned i = 0; i < drm->cards.n; i++) {
                 sample_card(drm, drm->cards.list[i], env, emit);
                 infp_gpu_card_say(drm->cards.list[i], emit, vendor->table);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "collectors/gpu/account.h"
 #include "collectors/gpu/drm/drm.h"
 
 struct intel_card {
@@ -302,7 +303,8 @@ static int intel_open(void *state, const struct infp_env *env, struct infp_err *
         return infp_drm_open(state, &intel, env, err);
 }
 
-static const struct infp_table *const intel_tables[] = { &infp_table_intel, &infp_table_intel_processes, NULL };
+static const struct infp_table *const intel_tables[] = { &infp_table_intel, &infp_table_intel_processes,
+                                                         &infp_table_memory_account, NULL };
 
 const struct infp_collector infp_collector_intel = {
         .name = "intel",

@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target.h"
+#include "collectors/gpu/account.h"
 #include "collectors/gpu/bounds.h"
 #include "model/id.h"
 
@@ -576,6 +577,8 @@ void infp_gpu_users_emit(const struct gpu_users *users, const struct gpu_card *c
                 if (user->units && user->occupied <= user->units)
                         infp_gpu_put(row, GPU_PROCESS_OCCUPANCY, 100 * (double) user->occupied / (double) user->units);
                 infp_emit_commit(emit);
+                if (users->is_account_due && user->in_tree && user->id && user->has_vram)
+                        infp_gpu_account_put(emit, t_ns, user->id, card->uuid, user->vram_bytes);
         }
 }
 

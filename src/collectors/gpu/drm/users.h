@@ -62,6 +62,8 @@ struct gpu_users {
         char text[GPU_FDINFO_TEXT];
         struct infp_str words;
         uint64_t begun_cpu_ns, rest_until_ns;
+        uint64_t account_ns; /* when memory_account is due again */
+        bool is_account_due;
         uint64_t refused_bytes; /* impossible memory of a process of the card that was put last; 0: none */
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "collectors/gpu/account.h"
 #include "collectors/gpu/bounds.h"
 
 /* The driver's own samples and its energy counter move in steps of about 100 ms. */
@@ -324,6 +325,7 @@ static int nvidia_sample(void *state, const struct infp_env *env, struct infp_em
         }
         infp_nvidia_who_begin(n, env);
         infp_nvidia_events_poll(n);
+        n->is_account_due = infp_gpu_account_is_due(env, now, &n->account_ns);
         for (uint32_t i = 0; i < n->n_devices; i++)
                 sample_device(n, &n->devices[i], env, emit);
         infp_nvidia_say_columns(n, emit);
@@ -350,8 +352,9 @@ static void nvidia_close(void *state)
         infp_str_done(&n->text);
 }
 
-static const struct infp_table *const nvidia_tables[] = { &infp_table_nvidia, &infp_table_nvidia_processes,
-                                                          &infp_table_nvidia_mig, &infp_table_nvidia_driver, NULL };
+static const struct infp_table *const nvidia_tables[] = { &infp_table_nvidia,         &infp_table_nvidia_processes,
+                                                          &infp_table_nvidia_mig,     &infp_table_nvidia_driver,
+                                                          &infp_table_memory_account, NULL };
 
 const struct infp_collector infp_collector_nvidia = {
         .name = "nvidia",

@@ -105,6 +105,8 @@ struct nvidia {
         struct nvidia_device *devices;
         uint32_t n_devices;
         uint64_t counted_ns, sample;
+        uint64_t account_ns; /* when memory_account is due again */
+        bool is_account_due;
         uint64_t said[2]; /* columns that were reported absent */
         nvml_event_set events;
 

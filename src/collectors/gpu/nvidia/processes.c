@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target.h"
+#include "collectors/gpu/account.h"
 #include "collectors/gpu/bounds.h"
 #include "collectors/gpu/nvidia/nvidia.h"
 #include "collectors/gpu/pids.h"
@@ -444,6 +445,20 @@ static void put_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t 
         infp_row_foreign(row, GPU_PROCESS_CONTAINER, who->container);
 }
 
+static void put_account(const struct nvidia_reading *reading, const struct nvidia_process *process,
+                        struct infp_emit *emit)
+{
+        const struct nvidia *nvidia = reading->nvidia;
+        const struct nvidia_who *who;
+
+        if (!nvidia->is_account_due || process->memory == NVML_NONE_U64 ||
+            !infp_gpu_tree_has(&nvidia->tree, (int32_t) process->pid))
+                return;
+        who = who_is(reading->nvidia, reading->env, process->pid);
+        if (who)
+                infp_gpu_account_put(emit, reading->t_ns, who->id, reading->device->uuid, process->memory);
+}
+
 void infp_nvidia_processes_emit(const struct nvidia_reading *reading, struct infp_emit *emit)
 {
         const struct nvidia_device *device = reading->device;
@@ -470,5 +485,6 @@ void infp_nvidia_processes_emit(const struct nvidia_reading *reading, struct inf
                 put_shares(device, process, row);
                 put_who(reading->nvidia, reading->env, process->pid, row);
                 infp_emit_commit(emit);
+                put_account(reading, process, emit);
         }
 }
