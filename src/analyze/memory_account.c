@@ -208,9 +208,9 @@ static int read_blocks(struct infp_run *run, const struct infp_scan_options *opt
 
 struct infp_memory_split infp_memory_split(double anonymous_bytes, double blocks_bytes)
 {
-        const double in_use = fmin(anonymous_bytes, blocks_bytes);
-
-        return (struct infp_memory_split){ in_use, anonymous_bytes - in_use };
+        if (blocks_bytes > anonymous_bytes)
+                return (struct infp_memory_split){ anonymous_bytes, NAN };
+        return (struct infp_memory_split){ blocks_bytes, anonymous_bytes - blocks_bytes };
 }
 
 static int read_chosen(struct infp_run *run, const struct infp_scan_options *options, bool has_end,

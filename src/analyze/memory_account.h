@@ -21,8 +21,8 @@ struct infp_memory_blocks {
         double bytes, error_bytes; /* error: half of the 95 % interval */
 };
 
-/* Anonymous memory in two: what blocks in use account for, at most all of it, and the rest: what the allocator keeps and needs itself, and
- * what does not come from it. */
+/* Anonymous memory in two: what blocks in use explain at most, since parts of them may never have been touched; and the rest, at least: what
+ * the allocator keeps and needs itself, and what does not come from it. NAN: blocks have more than there is in RAM, so it is not known. */
 struct infp_memory_split {
         double in_use, rest;
 };

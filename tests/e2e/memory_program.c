@@ -1,7 +1,7 @@
 /* A program whose memory is known. memory_program FILE what...:
  *   hold SECONDS       FILE (32 MiB) mapped and read, 16 MiB of named anonymous memory, a memfd of 8 MiB, four threads with 1 MiB of stack
  *   grow STEPS         8 MiB more each 0.3 s
- *   many N SECONDS     N mappings of a page each
+ *   many N STEPS       N mappings of a page each, then 40 MiB more each second
  *   blocks MIB SECONDS blocks of 64 KiB by malloc, touched
  * Says "ready" when all is there. */
 #define _GNU_SOURCE
@@ -90,7 +90,7 @@ static void grow(int steps)
 }
 
 /* Every second page is read-only, so that no two are one mapping. */
-static void many(int n, double seconds)
+static void many(int n, int steps)
 {
         char *at = need(mmap(NULL, (size_t) n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 
@@ -98,7 +98,9 @@ static void many(int n, double seconds)
         for (int i = 0; i < n; i += 2)
                 if (mprotect(at + (size_t) i * PAGE, PAGE, PROT_READ))
                         need(NULL);
-        wait_for(seconds);
+        for (wait_for(1); steps > 0; steps--, usleep(1000000))
+                memset(need(mmap(NULL, 40 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), 1,
+                       40 * MIB);
 }
 
 static void blocks(int mib, double seconds)
@@ -116,7 +118,7 @@ int main(int argc, char **argv)
         else if (argc == 4 && !strcmp(argv[2], "grow"))
                 grow(atoi(argv[3]));
         else if (argc == 5 && !strcmp(argv[2], "many"))
-                many(atoi(argv[3]), atof(argv[4]));
+                many(atoi(argv[3]), atoi(argv[4]));
         else if (argc == 5 && !strcmp(argv[2], "blocks"))
                 blocks(atoi(argv[3]), atof(argv[4]));
         else

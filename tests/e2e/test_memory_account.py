@@ -160,21 +160,19 @@ def smaps_cpu_s(pid):
 
 
 def test_many_mappings_are_bounded(infprof, run_dir, program):
-    """One account of 20,000 mappings takes longer than what 0.5 % of a CPU gives in some seconds: there is one, and no second one."""
-    with subprocess.Popen([program, "-", "many", "20000", "60"], stdout=subprocess.PIPE) as target:
+    """It grows by more than a tenth each second, but an account of 30,000 mappings is expensive: there are as many as 0.5 % of a CPU gives."""
+    seconds = 12
+    with subprocess.Popen([program, "-", "many", "30000", "10"], stdout=subprocess.PIPE) as target:
         try:
             target.stdout.readline()
-            once = smaps_cpu_s(target.pid)
-            done = run([infprof, "record", "-o", run_dir, "--memory", "--no-snapshots", "--duration", "14", "--pid", target.pid])
+            once = min(smaps_cpu_s(target.pid) for _ in range(5))
+            done = run([infprof, "record", "-o", run_dir, "--memory", "--no-snapshots", "--duration", seconds, "--pid", target.pid])
         finally:
             target.kill()
     assert done.returncode == 0, done.stderr
     found = accounts(run_dir.run())
-    assert found and all(of_kind(account, "anonymous") > 20000 * PAGE for account in found)
-    # At the start as much as is saved at most, then a share; one reading more than that.
-    assert len(found) <= 2 + (0.05 + 14 / 200) / once, (len(found), once)
-    used = max(row["self_cpu_ns"] for row in run_dir.run().table("self")) / 1e9
-    assert used < 0.5 + 3 * once * len(found), (used, once)
+    assert found and all(of_kind(account, "anonymous") > 30000 * PAGE for account in found)
+    assert len(found) <= 2 + (0.05 + seconds / 200) / once, (len(found), once)
 
 
 def test_blocks_of_the_heap(infprof, record, run_dir, program):
@@ -190,7 +188,7 @@ def test_blocks_of_the_heap(infprof, record, run_dir, program):
     assert 0.1 * error < heap["blocks_in_use_error_bytes"] < error
     assert of_kind({(row["kind"], row["name"]): row["bytes"] for row in first["rows"]}, "heap") >= 24 * MIB
     text = " ".join(run([infprof, "report", "-r", run_dir, "memory"]).stdout.split())
-    assert "blocks in use" in text and "what the allocator keeps" in text, text
+    assert "blocks in use then: 2" in text and "what the allocator keeps" in text, text
 
 
 def test_memory_of_a_gpu_is_a_total_of_its_own(infprof, run_dir, program, machine):  # noqa: F811

@@ -61,7 +61,7 @@ static int draw(struct infp_timeline *timeline, const struct infp_memory_process
                 return -ENOMEM;
         *panel = (struct infp_timeline_panel){
                 .id = strdup("memory-account"),
-                .note = strdup("By kind, as in docs/report.md; an account holds until the next one"),
+                .note = strdup("By kind; an account holds until the next one"),
                 .group = "tree",
                 .unit = "bytes",
                 .kind = "stack",

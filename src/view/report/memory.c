@@ -107,21 +107,26 @@ static void put_gpus(struct infp_out *out, const struct infp_memory_process *p)
 static void put_split(struct infp_out *out, const struct infp_memory_process *p)
 {
         const struct infp_memory_split split = infp_memory_split(p->anonymous_bytes, p->blocks.bytes);
+        infp_autostr struct infp_str words = { 0 };
 
         if (!p->blocks.has)
                 return;
-        infp_report_line(
-                out, "heap",
-                "blocks in use then: %s (estimated; 95 %% interval %s to %s)%s. Of the %s of heap and anonymous "
-                "memory above they explain %s; %s is what the allocator keeps and needs, and what the program "
-                "has mapped itself",
-                infp_report_bytes(p->blocks.bytes).text,
-                infp_report_bytes(fmax(p->blocks.bytes - p->blocks.error_bytes, 0)).text,
-                infp_report_bytes(p->blocks.bytes + p->blocks.error_bytes).text,
-                p->blocks.bytes > p->anonymous_bytes ? ", of which a part is not in RAM: never touched, or swapped out"
-                                                     : "",
-                infp_report_bytes(p->anonymous_bytes).text, infp_report_bytes(split.in_use).text,
-                infp_report_bytes(split.rest).text);
+        infp_str_printf(&words, "blocks in use then: %s (estimated; 95 %% interval %s to %s)",
+                        infp_report_bytes(p->blocks.bytes).text,
+                        infp_report_bytes(fmax(p->blocks.bytes - p->blocks.error_bytes, 0)).text,
+                        infp_report_bytes(p->blocks.bytes + p->blocks.error_bytes).text);
+        if (isnan(split.rest))
+                infp_str_printf(&words,
+                                ", more than the %s of heap and anonymous memory that are in RAM: the program has not "
+                                "touched all of them, or they are swapped out",
+                                infp_report_bytes(p->anonymous_bytes).text);
+        else
+                infp_str_printf(&words,
+                                ". They explain at most %s of the %s of heap and anonymous memory; at least %s is what "
+                                "the allocator keeps and needs, and what the program has mapped itself",
+                                infp_report_bytes(split.in_use).text, infp_report_bytes(p->anonymous_bytes).text,
+                                infp_report_bytes(split.rest).text);
+        infp_report_line(out, "heap", "%s", words.data ? words.data : "");
 }
 
 static double since_start_s(const struct infp_report *report, const struct infp_memory_process *p)
