@@ -62,7 +62,7 @@ def names_anonymous_memory():
 
 
 def test_known_answer(infprof, record, run_dir, program, weights):
-    done = record("--memory", "-t", 200, "--no-snapshots", command=[program, weights, "hold", 3.5])
+    done = record("--memory", "-t", 200, "--no-snapshots", command=[program, weights, "hold", 5])
     assert done.returncode == 0, done.stderr
     account = accounts(done.run)[-1]
     assert account["mapped file", str(weights)] == 32 * MIB
@@ -139,7 +139,7 @@ def test_process_of_another_user(infprof, run_dir, program):
             target.stdout.readline()
             done = run(["setpriv", "--reuid", number, "--regid", number, "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
                         "env", "-u", "XDG_RUNTIME_DIR", "HOME=/nowhere", infprof, "record", "-o", run_dir, "--memory",
-                        "--no-finish", "--duration", "2.5", "--pid", target.pid])
+                        "--no-finish", "--duration", "4", "--pid", target.pid])
         finally:
             target.kill()
     assert done.returncode == 0, done.stderr
@@ -177,7 +177,7 @@ def test_many_mappings_are_bounded(infprof, run_dir, program):
 
 def test_blocks_of_the_heap(infprof, record, run_dir, program):
     """With --heap the account comes by itself, and says how much of the anonymous memory is in blocks that were in use."""
-    done = record("--heap", "-t", 200, "--no-snapshots", command=[program, "-", "blocks", 24, 3])
+    done = record("--heap", "-t", 200, "--no-snapshots", command=[program, "-", "blocks", 24, 5])
     assert done.returncode == 0, done.stderr
     (first, *_) = report(infprof, run_dir)["memory_accounts"]
     heap = first["heap"]
@@ -196,7 +196,7 @@ def test_memory_of_a_gpu_is_a_total_of_its_own(infprof, run_dir, program, machin
         try:
             target.stdout.readline()
             box = machine("0 profile h100", f"0 process {target.pid} type=C memory=2147483648 sm=33")
-            done = run([infprof, "record", "-o", run_dir, "--memory", "-t", "200", "--no-snapshots", "--duration", "2.5", "--pid", target.pid],
+            done = run([infprof, "record", "-o", run_dir, "--memory", "-t", "200", "--no-snapshots", "--duration", "4", "--pid", target.pid],
                        env=box.env)
         finally:
             target.kill()
