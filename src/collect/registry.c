@@ -55,7 +55,7 @@ static void gather(void)
                 &infp_table_marks,        &infp_table_spans,        &infp_table_counters,      &infp_table_requests,
                 &infp_table_output,       &infp_table_mappings,     &infp_table_frames,        &infp_table_symbols,
                 &infp_table_stacks,       &infp_table_threads,      &infp_table_stack_samples, &infp_table_sampler,
-                &infp_table_thread_stops, &infp_table_heap_samples,
+                &infp_table_thread_stops, &infp_table_heap_samples, &infp_table_heap_windows,
         };
 
         for (size_t i = 0; i < INFP_COUNT(own); i++)

@@ -90,6 +90,26 @@ static const struct infp_column heap_columns[] = {
         [INFP_HEAP_SAMPLES_ALLOCATOR] = INFP_COLUMN(allocator, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "malloc; python: an allocator of Python's own, for objects."),
 };
 
+static const struct infp_column heap_window_columns[] = {
+        [INFP_HEAP_WINDOWS_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process. t_ns of the row is the end of the window."),
+        [INFP_HEAP_WINDOWS_STACK] = INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node of the stack that allocates; null = stacks that are not known, and those beyond 65,536 of a process."),
+        [INFP_HEAP_WINDOWS_SECONDS] = INFP_COLUMN(seconds, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Length of the window: a sixteenth of the time since the first sample of the process, at least 0.25, at most 60."),
+        [INFP_HEAP_WINDOWS_ALLOCATED] = INFP_COLUMN(allocated, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Bytes allocated in the window: the sum of the weights of its samples, as in heap_samples."),
+        [INFP_HEAP_WINDOWS_ALLOCATED_VARIANCE] = INFP_COLUMN(allocated_variance, F64, GAUGE, none, ESTIMATED, NO, NULL, 0, NULL, "Variance of allocated by sampling, in bytes squared: the sum of weight * (weight - size)."),
+        [INFP_HEAP_WINDOWS_ALLOCATIONS] = INFP_COLUMN(allocations, F64, GAUGE, count, ESTIMATED, NO, NULL, 0, NULL, "Blocks allocated in the window: the sum of weight / size."),
+        [INFP_HEAP_WINDOWS_SAMPLES] = INFP_COLUMN(samples, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Blocks allocated in the window that were sampled."),
+        [INFP_HEAP_WINDOWS_FREED] = INFP_COLUMN(freed, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Bytes freed in the window."),
+        [INFP_HEAP_WINDOWS_TEMPORARY] = INFP_COLUMN(temporary, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Of freed: what was allocated in the same window."),
+        [INFP_HEAP_WINDOWS_LIVE] = INFP_COLUMN(live, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Bytes in use at the end of the window."),
+        [INFP_HEAP_WINDOWS_VARIANCE] = INFP_COLUMN(variance, F64, GAUGE, none, ESTIMATED, NO, NULL, 0, NULL, "Variance of live by sampling, in bytes squared: the sum of weight * (weight - size) of the samples in use (Horvitz and Thompson, for a chance of 1 - e^(-size / mean_bytes)). The 95 % interval is live +- 1.96 * sqrt(variance)."),
+        [INFP_HEAP_WINDOWS_LOW] = INFP_COLUMN(low, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Least bytes that were in use in the window."),
+        [INFP_HEAP_WINDOWS_OLD] = INFP_COLUMN(old, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Of live: blocks that are older than half of the time since the first sample of the process."),
+        [INFP_HEAP_WINDOWS_BLOCKS] = INFP_COLUMN(blocks, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Sampled blocks in use at the end of the window."),
+        [INFP_HEAP_WINDOWS_OLDEST_NS] = INFP_COLUMN(oldest_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "When the oldest of them was allocated, as t_ns."),
+        [INFP_HEAP_WINDOWS_MEAN_BYTES] = INFP_COLUMN(mean_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Bytes between two samples on average."),
+        [INFP_HEAP_WINDOWS_IS_LAST] = INFP_COLUMN(is_last, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The process ended in this window, ran another program, or the recording ended."),
+};
+
 static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, python, async, lag: as in stack_samples."),
         [INFP_SAMPLER_METHOD] = INFP_COLUMN(method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How samples are taken: perf events of a tree, of threads, of CPUs, reading /proc, stops."),
@@ -188,6 +208,15 @@ const struct infp_table infp_table_heap_samples = {
         .help = "Blocks of the heap that record --heap has sampled, by bytes.",
         .columns = heap_columns,
         .n_columns = INFP_HEAP_SAMPLES_N,
+};
+const struct infp_table infp_table_heap_windows = {
+        .name = "heap_windows",
+        .bulk = true,
+        .help = "What each stack had allocated, freed and in use in each window of time, estimated from heap_samples: "
+                "a row where that "
+                "has changed in the window, or something is in use in the last.",
+        .columns = heap_window_columns,
+        .n_columns = INFP_HEAP_WINDOWS_N,
 };
 const struct infp_table infp_table_sampler = {
         .name = "sampler",

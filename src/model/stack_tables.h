@@ -14,6 +14,7 @@ extern const struct infp_table infp_table_threads;  /* entity: a thread under on
 extern const struct infp_table infp_table_stack_samples; /* facts */
 extern const struct infp_table infp_table_thread_stops;  /* facts: how long threads were stopped by record --blocking */
 extern const struct infp_table infp_table_heap_samples;  /* facts: blocks of the heap */
+extern const struct infp_table infp_table_heap_windows;  /* facts: their sums by stack and time */
 extern const struct infp_table infp_table_sampler; /* facts: how well the sampling went, a row a mode and period */
 
 enum infp_mappings_cell {
@@ -128,6 +129,26 @@ enum {
         INFP_HEAP_SAMPLES_FREED_TID,
         INFP_HEAP_SAMPLES_ALLOCATOR,
         INFP_HEAP_SAMPLES_N,
+};
+enum {
+        INFP_HEAP_WINDOWS_PROCESS,
+        INFP_HEAP_WINDOWS_STACK,
+        INFP_HEAP_WINDOWS_SECONDS,
+        INFP_HEAP_WINDOWS_ALLOCATED,
+        INFP_HEAP_WINDOWS_ALLOCATED_VARIANCE,
+        INFP_HEAP_WINDOWS_ALLOCATIONS,
+        INFP_HEAP_WINDOWS_SAMPLES,
+        INFP_HEAP_WINDOWS_FREED,
+        INFP_HEAP_WINDOWS_TEMPORARY,
+        INFP_HEAP_WINDOWS_LIVE,
+        INFP_HEAP_WINDOWS_VARIANCE,
+        INFP_HEAP_WINDOWS_LOW,
+        INFP_HEAP_WINDOWS_OLD,
+        INFP_HEAP_WINDOWS_BLOCKS,
+        INFP_HEAP_WINDOWS_OLDEST_NS,
+        INFP_HEAP_WINDOWS_MEAN_BYTES,
+        INFP_HEAP_WINDOWS_IS_LAST,
+        INFP_HEAP_WINDOWS_N,
 };
 
 /* How samples were taken. Reports have the modes in this order. */

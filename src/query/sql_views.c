@@ -43,27 +43,30 @@ static const struct infp_table samples_named_table = {
  * in a broken run are never entered; ids in several segments are taken once. A process that renames itself has a row for each
  * name it was seen under; the first also covers the time before it. One that lived between two looks at the processes is known by its
  * threads alone; recordings of before have no tPid and no tPythonName. */
-static const char samples_named_sql[] =
-        "WITH RECURSIVE last AS (SELECT frame, max(t_ns) AS t FROM symbols WHERE sLevel = 0 GROUP BY frame), "
-        "levels AS (SELECT s.frame, s.sLevel AS level, "
-        "max_by(struct_pack(name := s.sName, file := s.sFile, line := s.sLine), s.t_ns) AS what "
-        "FROM symbols s LEFT JOIN last l ON s.frame = l.frame WHERE l.t IS NULL OR s.t_ns >= l.t "
-        "GROUP BY s.frame, s.sLevel), "
-        "names AS (SELECT frame, string_agg(replace(what.name, ';', ':'), ';' ORDER BY level) AS text, "
-        "max_by(what, level) AS leaf FROM levels GROUP BY frame), "
-        "objects AS (SELECT DISTINCT id, fKind, fObject, list_last(string_split(fObject, '/')) AS base FROM frames), "
-        "places AS (SELECT o.id, o.fKind, o.fObject, coalesce(n.leaf.name, CASE WHEN o.base IS NULL THEN '[unknown]' "
-        "WHEN o.base LIKE '[%' THEN o.base ELSE '[' || o.base || ']' END) AS function, "
-        "n.leaf.file AS file, n.leaf.line AS line, n.text AS text FROM objects o LEFT JOIN names n ON n.frame = o.id), "
-        "nodes AS (SELECT DISTINCT id, parent, frame FROM stacks), "
-        "known AS (SELECT n.id, n.parent, p.fKind, p.fObject, coalesce(p.function, '[unknown]') AS function, p.file, "
-        "p.line, coalesce(p.text, p.function, '[unknown]') AS text FROM nodes n LEFT JOIN places p ON p.id = n.frame), "
-        "paths AS (SELECT id, text, 0 AS depth FROM known WHERE parent IS NULL UNION ALL "
-        "SELECT k.id, p.text || ';' || k.text, p.depth + 1 FROM known k JOIN paths p ON k.parent = p.id "
-        "WHERE p.depth < 4096), "
-        "processes_known AS (SELECT id, pId, pName, CASE WHEN t_ns = min(t_ns) OVER (PARTITION BY id) THEN -1 ELSE "
-        "t_ns "
+// clang-format off
+#define NAMED_STACKS \
+        "WITH RECURSIVE last AS (SELECT frame, max(t_ns) AS t FROM symbols WHERE sLevel = 0 GROUP BY frame), " \
+        "levels AS (SELECT s.frame, s.sLevel AS level, " \
+        "max_by(struct_pack(name := s.sName, file := s.sFile, line := s.sLine), s.t_ns) AS what " \
+        "FROM symbols s LEFT JOIN last l ON s.frame = l.frame WHERE l.t IS NULL OR s.t_ns >= l.t " \
+        "GROUP BY s.frame, s.sLevel), " \
+        "names AS (SELECT frame, string_agg(replace(what.name, ';', ':'), ';' ORDER BY level) AS text, " \
+        "max_by(what, level) AS leaf FROM levels GROUP BY frame), " \
+        "objects AS (SELECT DISTINCT id, fKind, fObject, list_last(string_split(fObject, '/')) AS base FROM frames), " \
+        "places AS (SELECT o.id, o.fKind, o.fObject, coalesce(n.leaf.name, CASE WHEN o.base IS NULL THEN '[unknown]' " \
+        "WHEN o.base LIKE '[%' THEN o.base ELSE '[' || o.base || ']' END) AS function, " \
+        "n.leaf.file AS file, n.leaf.line AS line, n.text AS text FROM objects o LEFT JOIN names n ON n.frame = o.id), " \
+        "nodes AS (SELECT DISTINCT id, parent, frame FROM stacks), " \
+        "known AS (SELECT n.id, n.parent, p.fKind, p.fObject, coalesce(p.function, '[unknown]') AS function, p.file, " \
+        "p.line, coalesce(p.text, p.function, '[unknown]') AS text FROM nodes n LEFT JOIN places p ON p.id = n.frame), " \
+        "paths AS (SELECT id, text, 0 AS depth FROM known WHERE parent IS NULL UNION ALL " \
+        "SELECT k.id, p.text || ';' || k.text, p.depth + 1 FROM known k JOIN paths p ON k.parent = p.id " \
+        "WHERE p.depth < 4096), " \
+        "processes_known AS (SELECT id, pId, pName, CASE WHEN t_ns = min(t_ns) OVER (PARTITION BY id) THEN -1 ELSE " \
+        "t_ns " \
         "END AS since FROM process), "
+// clang-format on
+static const char samples_named_sql[] = NAMED_STACKS
         "every_thread AS (SELECT t_ns, id, process, tid, tName, tPid, tPythonName FROM (SELECT * FROM threads UNION "
         "ALL "
         "BY NAME SELECT NULL::BIGINT AS tPid, NULL::VARCHAR AS tPythonName WHERE false)), "
@@ -80,6 +83,46 @@ static const char samples_named_sql[] =
         "ASOF LEFT JOIN processes_known pr ON pr.id = s.process AND pr.since <= s.t_ns "
         "LEFT JOIN threads_known th ON th.id = s.thread "
         "LEFT JOIN first_threads f ON f.process = s.process";
+
+// clang-format off
+static const struct infp_column live_columns[] = {
+        INFP_COLUMN(t_ns, I64, LABEL, ns, MEASURED, NO, NULL, 0, NULL, "CLOCK_MONOTONIC of what is the last known of it: the end of a window."),
+        INFP_COLUMN(time, TS_NS, LABEL, none, DERIVED, NO, NULL, 0, NULL, "UTC of t_ns."),
+        INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process."),
+        INFP_COLUMN(pId, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its pid."),
+        INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name."),
+        INFP_COLUMN(live, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Bytes in use, as in heap_windows."),
+        INFP_COLUMN(variance, F64, GAUGE, none, ESTIMATED, NO, NULL, 0, NULL, "Their variance by sampling, in bytes squared."),
+        INFP_COLUMN(blocks, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Sampled blocks in use."),
+        INFP_COLUMN(oldest_s, F64, GAUGE, s, DERIVED, NO, NULL, 0, NULL, "Age of the oldest of them at t_ns."),
+        INFP_COLUMN(function, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Innermost function of the stack that allocated them, as in samples_named."),
+        INFP_COLUMN(fKind, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Its kind, as in frames."),
+        INFP_COLUMN(fObject, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Path of its object, or its module."),
+        INFP_COLUMN(file, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its source file."),
+        INFP_COLUMN(line, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line that was executed."),
+        INFP_COLUMN(stack_text, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "All functions, the outermost first, with ; between them."),
+        INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node."),
+};
+// clang-format on
+static const struct infp_table live_table = {
+        .name = "heap_live",
+        .help = "Heap in use as it was known last, by process and stack: at the end of the process or of the "
+                "recording, or now.",
+        .columns = live_columns,
+        .n_columns = INFP_COUNT(live_columns),
+        .plain = true,
+};
+
+/* The last row of a stack holds until the next one; what a program held that its process has replaced by another is gone. */
+static const char heap_live_sql[] = NAMED_STACKS
+        "newest AS (SELECT *, max(t_ns) OVER (PARTITION BY process) AS newest FROM heap_windows "
+        "QUALIFY row_number() OVER (PARTITION BY process, stack ORDER BY t_ns DESC) = 1) "
+        "SELECT w.t_ns, w.time, w.process, pr.pId, pr.pName, w.live, w.variance, w.blocks, "
+        "(w.t_ns - w.oldest_ns) / 1e9 AS oldest_s, k.function, k.fKind, k.fObject, k.file, k.line, "
+        "coalesce(p.text, k.text) AS stack_text, w.stack FROM newest w LEFT JOIN known k ON k.id = w.stack "
+        "LEFT JOIN paths p ON p.id = w.stack "
+        "ASOF LEFT JOIN processes_known pr ON pr.id = w.process AND pr.since <= w.t_ns "
+        "WHERE w.blocks > 0 AND NOT (w.is_last AND w.t_ns < w.newest)";
 
 // clang-format off
 static const struct infp_column watts_columns[] = {
@@ -114,6 +157,7 @@ const struct infp_sql_view_def infp_sql_views[INFP_SQL_VIEWS] = {
           false },
         { &watts_table, "energy", watts, true },
         { &samples_named_table, "stack_samples", samples_named_sql, true },
+        { &live_table, "heap_windows", heap_live_sql, true },
 };
 
 const struct infp_sql_view_def *infp_sql_view_find(const char *name)

@@ -10,7 +10,7 @@ struct infp_sql_view_def {
         bool is_optional; /* the table may be another program's, with other columns: then there is no view */
 };
 
-enum { INFP_SQL_VIEWS = 3 };
+enum { INFP_SQL_VIEWS = 4 };
 extern const struct infp_sql_view_def infp_sql_views[INFP_SQL_VIEWS];
 
 const struct infp_sql_view_def *infp_sql_view_find(const char *name); /* NULL: none has this name */

@@ -12,14 +12,9 @@ static const double peak_step = 1.05; /* a peak is looked at again when it has g
 
 struct infp_inside_block {
         struct infp_stack_found found;
-        uint64_t id, address, size;
-        double weight;
+        uint64_t id, address;
+        struct infp_inside_weighed weighed;
         bool is_object;
-};
-
-struct infp_inside_site {
-        struct infp_stack_found found;
-        double weight;
 };
 
 /* freed_ns 0: it is alive. freed_tid 0: not known. */
@@ -37,8 +32,8 @@ static void put_row(struct infp_stacks *stacks, const struct infp_inside_block *
         if (found->thread)
                 infp_row_id(row, INFP_HEAP_SAMPLES_THREAD, found->thread);
         infp_row_i64(row, INFP_HEAP_SAMPLES_ADDRESS, (int64_t) block->address);
-        infp_row_i64(row, INFP_HEAP_SAMPLES_SIZE, (int64_t) block->size);
-        infp_row_f64(row, INFP_HEAP_SAMPLES_WEIGHT, block->weight);
+        infp_row_i64(row, INFP_HEAP_SAMPLES_SIZE, (int64_t) block->weighed.size);
+        infp_row_f64(row, INFP_HEAP_SAMPLES_WEIGHT, block->weighed.weight);
         if (found->stack)
                 infp_row_id(row, INFP_HEAP_SAMPLES_STACK, found->stack);
         if (freed_ns)
@@ -56,34 +51,19 @@ static double weight_of(uint64_t size, uint64_t mean_bytes)
         return size ? (double) size / -expm1(-(double) size / (double) mean_bytes) : 0;
 }
 
-/* Adds up what is alive, by stack. Without memory the peak before stays. */
+/* Without memory the peak before stays. */
 static void keep_peak(struct infp_inside_heap *heap, uint64_t t_ns)
 {
-        struct infp_inside_site *sites = calloc(heap->n, sizeof(*sites));
-        struct infp_map by_stack = { .n = 0 };
+        struct infp_inside_site *held = malloc(heap->sites.n * sizeof(*held));
         uint32_t n = 0;
-        bool is_whole = sites;
 
-        for (uint32_t i = 0; i < heap->n && is_whole; i++) {
-                const struct infp_inside_block *block = &heap->blocks[i];
-                const uint64_t *at = infp_map_get(&by_stack, block->found.stack);
-                const uint64_t place = at ? *at : n;
-
-                if (!at) {
-                        sites[n++].found = block->found;
-                        sites[place].found.samples = 0;
-                        is_whole = infp_map_put(&by_stack, block->found.stack, place) >= 0;
-                }
-                sites[place].weight += block->weight;
-                sites[place].found.samples++;
-        }
-        infp_map_done(&by_stack);
-        if (!is_whole) {
-                free(sites);
+        if (!held)
                 return;
-        }
+        for (uint32_t i = 0; i < heap->sites.n; i++)
+                if (heap->sites.list[i].blocks)
+                        held[n++] = heap->sites.list[i];
         free(heap->peak);
-        heap->peak = sites;
+        heap->peak = held;
         heap->n_peak = n;
         heap->peak_ns = t_ns;
         heap->peak_bytes = heap->live_bytes;
@@ -95,12 +75,19 @@ void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *s
         const uint64_t *freed = infp_map_get(&heap->early, block->id),
                        *freed_tid = infp_map_get(&heap->early_tids, block->id);
         struct infp_inside_block one = {
-                *found, block->id, block->address, block->size, weight_of(block->size, block->mean), block->is_object
+                *found,
+                block->id,
+                block->address,
+                { .t_ns = block->t_ns, .size = block->size, .weight = weight_of(block->size, block->mean) },
+                block->is_object
         };
 
         one.found.mode = INFP_STACK_HEAP_ALLOCATED;
-        infp_stacks_put(stacks, &one.found, one.weight, NULL);
+        infp_stacks_put(stacks, &one.found, one.weighed.weight, NULL);
+        infp_inside_sites_allocated(&heap->sites, &one.found, &one.weighed);
         if (freed) {
+                infp_inside_sites_held(&heap->sites, &one.weighed);
+                infp_inside_sites_freed(&heap->sites, &one.weighed);
                 put_row(stacks, &one, *freed, freed_tid ? (int32_t) *freed_tid : 0);
                 infp_map_delete(&heap->early, block->id);
                 infp_map_delete(&heap->early_tids, block->id);
@@ -108,8 +95,9 @@ void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *s
                    infp_map_put(&heap->live, block->id, heap->n) < 0) {
                 heap->left_out++;
         } else {
+                infp_inside_sites_held(&heap->sites, &one.weighed);
                 heap->blocks[heap->n++] = one;
-                heap->live_bytes += one.weight;
+                heap->live_bytes += one.weighed.weight;
                 if (heap->live_bytes > peak_step * heap->peak_bytes)
                         keep_peak(heap, block->t_ns);
         }
@@ -132,22 +120,40 @@ void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *st
         }
         index = *at;
         put_row(stacks, &heap->blocks[index], t_ns, tid);
-        heap->live_bytes -= heap->blocks[index].weight;
+        infp_inside_sites_freed(&heap->sites, &heap->blocks[index].weighed);
+        heap->live_bytes -= heap->blocks[index].weighed.weight;
         infp_map_delete(&heap->live, id);
         heap->blocks[index] = heap->blocks[--heap->n];
         if (index < heap->n)
                 infp_map_put(&heap->live, heap->blocks[index].id, index);
 }
 
-void infp_inside_heap_end(const struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns)
+static void end_window(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t mean_bytes,
+                       bool is_last)
 {
+        infp_inside_sites_end_begin(&heap->sites);
+        for (uint32_t i = 0; i < heap->n; i++)
+                infp_inside_sites_age(&heap->sites, &heap->blocks[i].weighed, t_ns);
+        infp_inside_sites_end(&heap->sites, stacks, t_ns, mean_bytes, is_last);
+}
+
+void infp_inside_heap_turn(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t now_ns,
+                           uint64_t mean_bytes)
+{
+        if (infp_inside_sites_is_due(&heap->sites, now_ns))
+                end_window(heap, stacks, now_ns, mean_bytes, false);
+}
+
+void infp_inside_heap_end(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t mean_bytes)
+{
+        end_window(heap, stacks, t_ns, mean_bytes, true);
         for (uint32_t i = 0; i < heap->n; i++) {
                 struct infp_inside_block *block = &heap->blocks[i];
 
                 put_row(stacks, block, 0, 0);
                 block->found.t_ns = t_ns;
                 block->found.mode = INFP_STACK_HEAP;
-                infp_stacks_put(stacks, &block->found, block->weight, NULL);
+                infp_stacks_put(stacks, &block->found, block->weighed.weight, NULL);
         }
         for (uint32_t i = 0; i < heap->n_peak; i++) {
                 struct infp_inside_site *site = &heap->peak[i];
@@ -155,7 +161,8 @@ void infp_inside_heap_end(const struct infp_inside_heap *heap, struct infp_stack
                 site->found.t_ns = heap->peak_ns;
                 site->found.mode = INFP_STACK_HEAP_PEAK;
                 site->found.cpu = -1;
-                infp_stacks_put(stacks, &site->found, site->weight, NULL);
+                site->found.samples = site->blocks;
+                infp_stacks_put(stacks, &site->found, site->live, NULL);
         }
 }
 
@@ -164,6 +171,7 @@ void infp_inside_heap_done(struct infp_inside_heap *heap)
         infp_map_done(&heap->live);
         infp_map_done(&heap->early);
         infp_map_done(&heap->early_tids);
+        infp_inside_sites_done(&heap->sites);
         free(heap->blocks);
         free(heap->peak);
 }

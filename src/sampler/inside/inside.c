@@ -58,7 +58,7 @@ struct process {
         uint64_t n_broken; /* samples with more CPU time than can be */
         struct infp_inside_heap heap;
         struct infp_ring_heap heap_counts;
-        bool said_heap, said_kept;
+        bool said_heap, said_kept, said_others;
 };
 
 struct infp_inside {
@@ -531,6 +531,12 @@ static void explain_state(struct infp_inside *inside, struct process *process, u
 
 static void explain_heap(struct infp_inside *inside, struct process *process)
 {
+        if (process->heap.sites.n_others && !process->said_others) {
+                process->said_others = true;
+                say(inside, "heap", -ENOSPC,
+                    "process %d allocates from more than %s stacks: heap_windows has the others as one without a stack",
+                    pid_of(process), infp_count(process->heap.sites.n).text);
+        }
         if (process->heap_counts.kept && !process->said_kept) {
                 process->said_kept = true;
                 say(inside, "heap", -ENOSPC,
@@ -569,6 +575,7 @@ static void read_ring(struct infp_inside *inside, struct process *process, uint6
         while (infp_ring_read(process->ring, last, no_row, NULL, NULL) == 1)
                 ;
         infp_ring_heap(process->ring, &process->heap_counts);
+        infp_inside_heap_turn(&process->heap, inside->options.stacks, now_ns, process->heap_counts.mean_bytes);
         explain_heap(inside, process);
         explain_rate(inside, &process->counts);
         explain_state(inside, process, now_ns);
@@ -581,7 +588,7 @@ static void drop(struct infp_inside *inside, unsigned index, bool removes)
         struct process *process = &inside->processes[index];
         struct stat status, own;
 
-        infp_inside_heap_end(&process->heap, inside->options.stacks, inside->now_ns);
+        infp_inside_heap_end(&process->heap, inside->options.stacks, inside->now_ns, process->heap_counts.mean_bytes);
         if (process->number && inside->directory >= 0)
                 infp_inside_tables_remove(inside->directory, &process->own.owner, process->number);
         if (removes && process->own.dir_fd >= 0 && fstat(process->own.file, &own) == 0 &&
