@@ -130,7 +130,7 @@ static int emit(struct infp_profile_reader *reader, struct raw *raw, uint32_t pa
 static int resolve(struct infp_profile_reader *reader, struct raw *raw, uint32_t i, struct infp_err *err)
 {
         struct infp_profile_sum *sum = &reader->profile->sums[i];
-        const uint64_t *at = reader->sum_stacks[i] ? infp_map_get(&raw->by_id, reader->sum_stacks[i]) : NULL;
+        const uint64_t *at = sum->stack ? infp_map_get(&raw->by_id, sum->stack) : NULL;
         uint32_t known;
         bool is_cut;
 

@@ -16,8 +16,7 @@ struct infp_profile_reader {
         struct infp_profile *profile;
         struct infp_catalog catalog;
         struct infp_map processes, threads, sums, moments, frames; /* ids, or hashes of what is the same, to indices */
-        uint64_t *sum_stacks;                                      /* ids of stacks, of each sum */
-        uint32_t cap_processes, cap_threads, cap_sums, cap_sum_stacks, cap_times, cap_moments, cap_nodes, cap_frames;
+        uint32_t cap_processes, cap_threads, cap_sums, cap_times, cap_moments, cap_nodes, cap_frames;
         uint32_t modes[64], n_modes; /* that are taken */
         bool has_weights;
 };

@@ -6,16 +6,37 @@
 
 #include "base/mem.h"
 #include "base/sort.h"
+#include "base/text.h"
 
 /* Whose code a file is: the lower, the more it says to who wrote the program. */
-enum owner { PROGRAM, PACKAGE, LIBRARY, NATIVE, NOBODY };
+enum owner { PROGRAM, PACKAGE, LIBRARY, NATIVE, RUNTIME, NOBODY };
+
+static bool starts_with_any(const char *text, const char *const *beginnings)
+{
+        while (text && *beginnings && strncmp(text, *beginnings, strlen(*beginnings)) != 0)
+                beginnings++;
+        return text && *beginnings;
+}
+
+static bool is_runtime(const struct infp_profile *profile, const struct infp_profile_frame *frame)
+{
+        static const char *const objects[] = { "libc.so",     "libc-",       "ld-linux",    "libpthread", "libm.so",
+                                               "libjemalloc", "libtcmalloc", "libmimalloc", "libpython",  NULL };
+        static const char *const functions[] = { "std::",  "__gnu_cxx::", "operator new", "alloc::", "__rust_",
+                                                 "__rdl_", NULL };
+        const char *object = infp_profile_str(profile, frame->object);
+
+        return frame->kind == INFP_FRAME_CXX_RUNTIME ||
+               starts_with_any(object ? infp_base_name(object) : NULL, objects) ||
+               starts_with_any(infp_profile_str(profile, profile->levels[frame->first_level].name), functions);
+}
 
 static enum owner owner_of(const struct infp_profile *profile, const struct infp_profile_frame *frame)
 {
         const char *file = infp_profile_str(profile, profile->levels[frame->first_level].file);
 
         if (frame->kind != INFP_FRAME_PYTHON)
-                return NATIVE;
+                return is_runtime(profile, frame) ? RUNTIME : NATIVE;
         if (!file || *file == '<')
                 return LIBRARY;
         if (strstr(file, "/site-packages/") || strstr(file, "/dist-packages/"))
@@ -23,9 +44,9 @@ static enum owner owner_of(const struct infp_profile *profile, const struct infp
         return strstr(file, "/lib/python3") ? LIBRARY : PROGRAM;
 }
 
-static struct infp_profile_place place_of(const struct infp_profile *profile, uint32_t node)
+struct infp_profile_place infp_profile_place_of(const struct infp_profile *profile, uint32_t node)
 {
-        struct infp_profile_place ret = { 0 };
+        struct infp_profile_place ret = { .node = INFP_PROFILE_NONE };
         enum owner best = NOBODY;
 
         for (; node != INFP_PROFILE_NONE; node = profile->nodes[node].parent) {
@@ -34,7 +55,7 @@ static struct infp_profile_place place_of(const struct infp_profile *profile, ui
                 const enum owner owner = owner_of(profile, frame);
 
                 if (owner < best)
-                        ret = (struct infp_profile_place){ level->name, level->file, level->line, 0 };
+                        ret = (struct infp_profile_place){ level->name, level->file, level->line, 0, node };
                 best = owner < best ? owner : best;
         }
         return ret;
@@ -43,7 +64,7 @@ static struct infp_profile_place place_of(const struct infp_profile *profile, ui
 int infp_profile_places_add(struct infp_profile_places *places, const struct infp_profile *profile, uint32_t node,
                             double seconds)
 {
-        const struct infp_profile_place place = place_of(profile, node);
+        const struct infp_profile_place place = infp_profile_place_of(profile, node);
         struct infp_profile_place *at = places->list;
         uint32_t i = 0;
 

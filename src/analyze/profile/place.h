@@ -1,5 +1,5 @@
 /* Where stacks are, in the words of who wrote the program: of the functions of a stack the innermost of the program's own files, else of
- * a package, else of Python's library, else the innermost of all. */
+ * a package, else of Python's library, else the innermost native one outside the C and C++ libraries and allocators, else the innermost of all. */
 #pragma once
 
 #include "analyze/profile/profile.h"
@@ -8,7 +8,9 @@ struct infp_profile_place {
         uint32_t function, file; /* strings of the profile; 0: not known */
         int64_t line;            /* 0: not known */
         double seconds;
+        uint32_t node; /* INFP_PROFILE_NONE: there is no stack */
 };
+struct infp_profile_place infp_profile_place_of(const struct infp_profile *profile, uint32_t node);
 
 struct infp_profile_places {
         struct infp_profile_place *list;

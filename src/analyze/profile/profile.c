@@ -209,7 +209,6 @@ static void reader_done(struct infp_profile_reader *reader)
         infp_map_done(&reader->sums);
         infp_map_done(&reader->moments);
         infp_map_done(&reader->frames);
-        free(reader->sum_stacks);
 }
 
 int infp_profile_read(struct infp_run *run, const struct infp_profile_options *options, struct infp_profile *ret,

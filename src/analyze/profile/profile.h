@@ -73,7 +73,8 @@ static inline void infp_profile_cut(struct infp_profile_cut *all, int64_t least,
 
 /* Samples alike in all of these. */
 struct infp_profile_sum {
-        uint32_t node; /* innermost; INFP_PROFILE_NONE: the sample has no stack */
+        uint64_t stack; /* id, as it was read; 0: none */
+        uint32_t node;  /* innermost; INFP_PROFILE_NONE: the sample has no stack */
         uint32_t thread, process;
         uint32_t state, mode; /* strings; state 0: it ran */
         uint32_t task;        /* string; 0: of none, or not asked for */

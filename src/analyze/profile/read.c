@@ -146,10 +146,12 @@ static bool is_wanted(const struct infp_profile_reader *reader, const struct inf
         return false;
 }
 
-static int sum_of(struct infp_profile_reader *reader, const struct infp_profile_sum *is, uint64_t stack, uint32_t *ret,
+static int sum_of(struct infp_profile_reader *reader, const struct infp_profile_sum *is, uint32_t *ret,
                   struct infp_err *err)
 {
-        const uint64_t parts[] = { stack, is->thread, is->process, is->state, is->mode, is->task, is->is_truncated };
+        const uint64_t parts[] = {
+                is->stack, is->thread, is->process, is->state, is->mode, is->task, is->is_truncated
+        };
         const uint64_t key = hash_of(parts, sizeof(parts), 0);
         const uint64_t *known = infp_map_get(&reader->sums, key);
         struct infp_profile *s = reader->profile;
@@ -159,12 +161,9 @@ static int sum_of(struct infp_profile_reader *reader, const struct infp_profile_
                 return 0;
         }
         INFP_TRY(infp_profile_room(&s->sums, &reader->cap_sums, s->n_sums, sizeof(*s->sums), err));
-        INFP_TRY(infp_profile_room(&reader->sum_stacks, &reader->cap_sum_stacks, s->n_sums, sizeof(*reader->sum_stacks),
-                                   err));
         if (infp_map_put(&reader->sums, key, s->n_sums) < 0)
                 return infp_profile_no_memory(err);
         s->sums[s->n_sums] = *is;
-        reader->sum_stacks[s->n_sums] = stack;
         *ret = s->n_sums++;
         return 0;
 }
@@ -236,7 +235,8 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(&scan->batch, 0, scan->row);
         const int64_t n = infp_profile_has(scan, SAMPLES) ? infp_profile_i64(scan, SAMPLES) : 1;
-        struct infp_profile_sum is = { .is_truncated = infp_profile_bool(scan, IS_TRUNCATED) };
+        struct infp_profile_sum is = { .stack = infp_profile_id(scan, STACK),
+                                       .is_truncated = infp_profile_bool(scan, IS_TRUNCATED) };
         struct infp_profile *s = reader->profile;
         double weight = 0;
         uint32_t i = 0;
@@ -253,7 +253,7 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
                 weight = isfinite(weight) ? weight : 0;
                 reader->has_weights = true;
         }
-        INFP_TRY(sum_of(reader, &is, infp_profile_id(scan, STACK), &i, err));
+        INFP_TRY(sum_of(reader, &is, &i, err));
         s->sums[i].samples += (uint64_t) n;
         s->sums[i].completed_samples += infp_profile_bool(scan, IS_COMPLETED) ? (uint64_t) n : 0;
         if (infp_profile_has(scan, CUT_BYTES))

@@ -1,0 +1,82 @@
+/* The heap of the processes of a run, by the stacks that allocated it: what was in use, what grew, what leaks (table heap_windows, named by the stacks
+ * of stack_samples). All bytes are estimates from samples; a variance is in bytes squared, and 1.96 of its roots make the 95 % interval. */
+#pragma once
+
+#include "analyze/heap/verdict.h"
+#include "analyze/profile/place.h"
+#include "base/map.h"
+#include "model/batch.h"
+
+/* What was in use at a moment. */
+struct infp_heap_use {
+        double bytes, variance;
+        uint64_t blocks; /* sampled */
+};
+struct infp_heap_sum {
+        double bytes, variance, blocks; /* blocks: estimated */
+        uint64_t samples;
+};
+
+struct infp_heap_stack {
+        uint64_t id;      /* of its innermost node; 0: none */
+        uint32_t process; /* in infp_heap.processes */
+        struct infp_profile_place place;
+        struct infp_heap_sum allocated;
+        double temporary;         /* bytes freed in the window in which they were allocated */
+        struct infp_heap_use end; /* as its process, or the recording, ended */
+        /* As the judgement ends: of a process that frees all that it holds as it ends just before that. */
+        struct infp_heap_use held;
+        uint64_t oldest_ns; /* of held; 0: none */
+        struct infp_heap_growth growth;
+        uint32_t first_row, last_row, next; /* next: of the process */
+};
+
+struct infp_heap_process {
+        uint64_t id;
+        int64_t pid;      /* 0: not known */
+        const char *name; /* NULL: not known */
+        uint64_t first_ns;
+        uint64_t *window_ns; /* ends of its windows */
+        uint32_t n_windows, cap_windows, n_judged;
+        bool has_ended; /* or the recording did, as it should */
+        uint64_t mean_bytes;
+        struct infp_heap_use end, held, peak; /* peak: no blocks */
+        struct infp_heap_sum allocated;
+        double leaked_bytes;                                          /* held by stacks that leak */
+        double peak_bytes;                                            /* as the sampler saw it; 0: it said none */
+        uint32_t first_stack, n_stacks, verdicts[INFP_HEAP_VERDICTS]; /* of its stacks */
+};
+
+struct infp_heap {
+        struct infp_profile profile; /* of the modes in bytes: names */
+        struct infp_heap_process *processes;
+        struct infp_heap_stack *stacks;
+        struct infp_heap_row *rows;
+        uint32_t n_processes, n_stacks, n_rows, cap_processes, cap_stacks, cap_rows;
+        struct infp_map newest, by_key, nodes, names; /* process, (process, stack), stack, process: to indices */
+        uint64_t end_ns;                              /* of the run */
+        int64_t pid;                                  /* 0: all processes */
+};
+
+/* -ENODATA with a sentence where the heap was not recorded. pid: of the only process; 0: all. Processes are in order of their peaks. */
+int infp_heap_read(struct infp_run *run, int64_t pid, struct infp_heap *ret, struct infp_err *err);
+void infp_heap_done(struct infp_heap *heap);
+
+/* Stacks of a process (UINT32_MAX: of all) for which `by` is above 0, the most first: an array to free. NULL: no memory. */
+uint32_t *infp_heap_top(const struct infp_heap *heap, uint32_t process,
+                        double (*by)(const struct infp_heap_stack *stack), uint32_t *ret_n);
+/* The order of a list of leaks: leaks before what grows, the fastest first; 0: neither. */
+double infp_heap_leaking(const struct infp_heap_stack *stack);
+double infp_heap_held(const struct infp_heap_stack *stack); /* bytes */
+
+/* An id in a batch of whatever file; 0: none. */
+uint64_t infp_heap_id(const struct infp_batch *batch, int column, uint32_t row);
+
+static inline double infp_heap_seconds(uint64_t from_ns, uint64_t to_ns)
+{
+        return to_ns > from_ns ? (double) (to_ns - from_ns) / 1e9 : 0;
+}
+static inline double infp_heap_observed_s(const struct infp_heap_process *process)
+{
+        return infp_heap_seconds(process->first_ns, process->window_ns[process->n_windows - 1]);
+}

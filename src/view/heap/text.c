@@ -1,0 +1,344 @@
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "view/heap/heap.h"
+#include "view/report/parts.h"
+
+enum {
+        MOST_PROCESSES = 8,
+        MOST_STACKS = 10,
+        MOST_LEAKS = 20,
+        MOST_CALLERS = 6,
+        BYTES_WIDTH = 11,
+        FIGURES_WIDTH = 51,
+        BAR_WIDTH = 24,
+};
+static const double z = 1.95996;
+
+/* ---- words ---- */
+
+static double low_of(double value, double variance)
+{
+        return fmax(value - z * sqrt(fmax(variance, 0)), 0);
+}
+
+static double high_of(double value, double variance)
+{
+        return value + z * sqrt(fmax(variance, 0));
+}
+
+/* "12.3 MiB (11.2 to 13.4 MiB)" */
+static void put_bytes(struct infp_str *out, double bytes, double variance)
+{
+        infp_str_printf(out, "%s (%s to %s)", infp_report_bytes(bytes).text,
+                        infp_report_bytes(low_of(bytes, variance)).text,
+                        infp_report_bytes(high_of(bytes, variance)).text);
+}
+
+/* "python (4711)" */
+static void put_process(struct infp_str *out, const char *name, int64_t pid)
+{
+        infp_str_puts(out, name ? name : "[process]");
+        if (pid)
+                infp_str_printf(out, " (%lld)", (long long) pid);
+}
+
+/* "grow  leak.py:5" */
+static void put_place(struct infp_str *out, const struct infp_heap *heap, const struct infp_profile_place *place)
+{
+        if (place->node == INFP_PROFILE_NONE)
+                infp_str_puts(out, "[no stack]");
+        else
+                infp_report_place(out, &heap->profile.strings, place);
+}
+
+/* Who called it: "main  leak.py:9, <module>  leak.py:12". */
+static void put_callers(struct infp_str *out, const struct infp_heap *heap, const struct infp_profile_place *place)
+{
+        const struct infp_profile *profile = &heap->profile;
+        uint32_t node = place->node, n = 0;
+
+        if (node == INFP_PROFILE_NONE)
+                return;
+        for (node = profile->nodes[node].parent; node != INFP_PROFILE_NONE && n < MOST_CALLERS;
+             node = profile->nodes[node].parent, n++) {
+                const struct infp_profile_level *level =
+                        &profile->levels[profile->frames[profile->nodes[node].frame].first_level];
+
+                infp_str_puts(out, n ? ", " : "");
+                infp_report_place(out, &profile->strings,
+                                  &(struct infp_profile_place){ level->name, level->file, level->line, 0, node });
+        }
+        infp_str_puts(out, node != INFP_PROFILE_NONE ? ", ..." : "");
+}
+
+/* For a place, after the figures; a file has room for all of it. */
+static unsigned room_of(const struct infp_out *out)
+{
+        const unsigned width = infp_report_width(out);
+
+        return !out->width ? UINT_MAX : width > FIGURES_WIDTH + 20 ? width - FIGURES_WIDTH : 20;
+}
+
+static void put_row(struct infp_out *out, double bytes, double variance, double all, const char *words)
+{
+        infp_report_put(out, "  %*s  %*s to %*s  %6s %%  ", BYTES_WIDTH, infp_report_bytes(bytes).text, BYTES_WIDTH,
+                        infp_report_bytes(low_of(bytes, variance)).text, BYTES_WIDTH,
+                        infp_report_bytes(high_of(bytes, variance)).text,
+                        infp_fixed(all > 0 ? 100 * bytes / all : NAN, 1).text);
+        infp_report_put_padded(out, words, room_of(out), true);
+        infp_report_end(out);
+}
+
+static void put_rest(struct infp_out *out, uint32_t n, uint32_t shown, const char *what)
+{
+        if (n > shown)
+                infp_report_line(out, "", "and %s more %s", infp_count(n - shown).text, what);
+}
+
+/* ---- report ---- */
+
+static int put_held(struct infp_out *out, const struct infp_heap *heap, uint32_t index)
+{
+        const struct infp_heap_process *process = &heap->processes[index];
+        const bool is_cut = process->n_judged < process->n_windows;
+        uint32_t n;
+        infp_autofree uint32_t *list = infp_heap_top(heap, index, infp_heap_held, &n);
+
+        if (!list)
+                return -ENOMEM;
+        infp_report_end(out);
+        infp_report_put(out, "  %*s  %*s     share  ", BYTES_WIDTH, "in use", 2 * BYTES_WIDTH + 4, "95 % interval");
+        infp_report_put(
+                out, is_cut ? "by %s s, before the process freed what it held" : "at the end, %s s",
+                infp_fixed(infp_heap_seconds(process->first_ns, process->window_ns[process->n_judged - 1]), 1).text);
+        infp_report_end(out);
+        for (uint32_t i = 0; i < n && i < MOST_STACKS; i++) { /* bound: the rest is counted below */
+                const struct infp_heap_stack *stack = &heap->stacks[list[i]];
+                infp_autostr struct infp_str words = { 0 };
+
+                put_place(&words, heap, &stack->place);
+                put_row(out, stack->held.bytes, stack->held.variance, process->held.bytes,
+                        words.data ? words.data : "");
+        }
+        put_rest(out, n, MOST_STACKS, "stacks");
+        return 0;
+}
+
+static void put_verdicts(struct infp_out *out, const struct infp_heap_process *process)
+{
+        const uint32_t *n = process->verdicts;
+
+        infp_report_line(out, "stacks",
+                         "%s that leak, %s that grow, %s that grew, then stopped, %s steady or temporary, %s with too "
+                         "few samples or too little time for a verdict: `infprof heap leaks`",
+                         infp_count(n[INFP_HEAP_LEAK]).text, infp_count(n[INFP_HEAP_GROWS]).text,
+                         infp_count(n[INFP_HEAP_CACHE]).text,
+                         infp_count(n[INFP_HEAP_STEADY] + n[INFP_HEAP_TEMPORARY]).text,
+                         infp_count(n[INFP_HEAP_FEW] + n[INFP_HEAP_SHORT]).text);
+}
+
+static int put_process_report(struct infp_out *out, const struct infp_heap *heap, uint32_t index)
+{
+        const struct infp_heap_process *process = &heap->processes[index];
+        const double seconds = infp_heap_observed_s(process);
+        infp_autostr struct infp_str title = { 0 }, end = { 0 }, peak = { 0 }, allocated = { 0 };
+
+        infp_str_puts(&title, "Heap of ");
+        put_process(&title, process->name, process->pid);
+        infp_report_title(out, title.data ? title.data : "");
+        put_bytes(&end, process->end.bytes, process->end.variance);
+        put_bytes(&peak, process->peak.bytes, process->peak.variance);
+        put_bytes(&allocated, process->allocated.bytes, process->allocated.variance);
+        infp_report_line(out, "in use", "%s %s, in %s sampled blocks", end.data ? end.data : "",
+                         process->has_ended ? "at the end" : "when it was seen last",
+                         infp_count(process->end.blocks).text);
+        infp_report_line(out, "peak", "%s; the highest of many estimates, so a little too high",
+                         peak.data ? peak.data : "");
+        infp_report_line(out, "allocated", "%s in %s blocks; in %s: %s/s", allocated.data ? allocated.data : "",
+                         infp_count((uint64_t) process->allocated.blocks).text, infp_report_seconds(seconds).text,
+                         infp_report_bytes(seconds > 0 ? process->allocated.bytes / seconds : NAN).text);
+        infp_report_line(out, "sampled", "%s blocks, one each %s on average",
+                         infp_count(process->allocated.samples).text,
+                         infp_report_bytes((double) process->mean_bytes).text);
+        put_verdicts(out, process);
+        return put_held(out, heap, index);
+}
+
+int infp_heap_report_text(struct infp_out *out, const struct infp_heap_view *view)
+{
+        const struct infp_heap *heap = view->heap;
+        const struct infp_sampling_mode *mode = infp_sampling_find(view->sampling, INFP_STACK_HEAP_ALLOCATED);
+
+        for (uint32_t i = 0; i < heap->n_processes && i < MOST_PROCESSES; i++) /* bound: the rest is counted below */
+                INFP_TRY(put_process_report(out, heap, i));
+        infp_report_end(out);
+        put_rest(out, heap->n_processes, MOST_PROCESSES, "processes with smaller peaks: --pid shows one, --json all");
+        infp_report_line(out, "trust", "estimates from samples, with 95 %% intervals; %s samples were lost",
+                         mode && mode->lost >= 0 ? infp_count((uint64_t) mode->lost).text : "an unknown number of");
+        return 0;
+}
+
+/* ---- leaks ---- */
+
+static void put_judged(struct infp_out *out, const struct infp_heap_process *process)
+{
+        const uint32_t few = process->verdicts[INFP_HEAP_FEW], brief = process->verdicts[INFP_HEAP_SHORT];
+        infp_autostr struct infp_str name = { 0 };
+
+        put_process(&name, process->name, process->pid);
+        if (brief)
+                infp_report_line(out, "too short", "%s was seen for %s: a verdict needs 3 s at least",
+                                 name.data ? name.data : "", infp_report_seconds(infp_heap_observed_s(process)).text);
+        else
+                infp_report_line(out, "judged",
+                                 "%s of %s stacks of %s, by %s in %u windows; of the others fewer than %d sampled "
+                                 "blocks are in use",
+                                 infp_count(process->n_stacks - few).text, infp_count(process->n_stacks).text,
+                                 name.data ? name.data : "", infp_report_seconds(infp_heap_observed_s(process)).text,
+                                 process->n_judged, INFP_HEAP_LEAST_SAMPLES);
+}
+
+/* "1.02 MiB/s (0.98 to 1.06 MiB/s); holds 20 MiB (19 to 21 MiB) in 310 samples, the oldest 19.8 s old" */
+static void put_leak(struct infp_out *out, const struct infp_heap *heap, const struct infp_heap_stack *stack)
+{
+        const struct infp_heap_process *process = &heap->processes[stack->process];
+        const struct infp_heap_growth *growth = &stack->growth;
+        infp_autostr struct infp_str place = { 0 }, held = { 0 }, callers = { 0 };
+
+        put_place(&place, heap, &stack->place);
+        put_bytes(&held, stack->held.bytes, stack->held.variance);
+        put_callers(&callers, heap, &stack->place);
+        infp_report_line(out, infp_heap_verdict_words(growth->verdict), "%s", place.data ? place.data : "");
+        infp_report_line(
+                out, "", "%s/s (%s to %s); holds %s in %s samples, the oldest for %s",
+                infp_report_bytes(growth->rate).text, infp_report_bytes(growth->low).text,
+                infp_report_bytes(growth->high).text, held.data ? held.data : "", infp_count(stack->held.blocks).text,
+                infp_report_seconds(infp_heap_seconds(stack->oldest_ns, process->window_ns[process->n_judged - 1]))
+                        .text);
+        if (callers.size)
+                infp_report_line(out, "", "called by %s", callers.data);
+}
+
+int infp_heap_leaks_text(struct infp_out *out, const struct infp_heap_view *view)
+{
+        const struct infp_heap *heap = view->heap;
+        uint32_t n;
+        infp_autofree uint32_t *list = infp_heap_top(heap, UINT32_MAX, infp_heap_leaking, &n);
+
+        if (!list)
+                return -ENOMEM;
+        infp_report_title(out, "Leaks of the heap");
+        for (uint32_t i = 0; i < heap->n_processes && i < MOST_PROCESSES; i++) /* bound: the rest is counted below */
+                put_judged(out, &heap->processes[i]);
+        put_rest(out, heap->n_processes, MOST_PROCESSES, "processes");
+        infp_report_end(out);
+        if (!n)
+                infp_report_line(out, "none", "no stack leaks or grows, as far as was recorded");
+        for (uint32_t i = 0; i < n && i < MOST_LEAKS; i++) /* bound: the rest is counted below */
+                put_leak(out, heap, &heap->stacks[list[i]]);
+        put_rest(out, n, MOST_LEAKS, "stacks: --json has all");
+        infp_report_end(out);
+        infp_report_line(out, "trust",
+                         "of stacks that do not leak at most 1 in %s is called a leak; what is freed after more time "
+                         "than was recorded looks like one. A stack that grows has not all the signs of a leak yet",
+                         infp_count((uint64_t) lrint(1 / INFP_HEAP_FALSE_ALARMS)).text);
+        return 0;
+}
+
+/* ---- single blocks ---- */
+
+static void put_missing(struct infp_out *out, const struct infp_heap *heap)
+{
+        bool is_missing = false;
+
+        for (uint32_t i = 0; i < heap->n_processes; i++)
+                is_missing |= !heap->processes[i].has_ended;
+        if (is_missing)
+                infp_report_line(out, "missing", "blocks that are in use: the recording was killed, or goes on");
+}
+
+int infp_heap_temporary_text(struct infp_out *out, const struct infp_heap_view *view)
+{
+        const struct infp_heap_blocks *blocks = view->blocks;
+        const double seconds = infp_heap_seconds(blocks->first_ns, blocks->last_ns);
+        struct infp_heap_sum all = { 0 }, soon = { 0 };
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < blocks->n_stacks; i++) {
+                all.bytes += blocks->stacks[i].allocated.bytes;
+                soon.bytes += blocks->stacks[i].soon.bytes;
+                soon.blocks += blocks->stacks[i].soon.blocks;
+                n += blocks->stacks[i].soon.samples > 0;
+        }
+        infp_report_title(out, "Blocks that were freed within a second");
+        infp_report_line(out, "all",
+                         "%s in %s blocks, %s %% of what was allocated; half of all bytes lived for less than %s",
+                         infp_report_bytes(soon.bytes).text, infp_count((uint64_t) soon.blocks).text,
+                         infp_fixed(all.bytes > 0 ? 100 * soon.bytes / all.bytes : NAN, 1).text,
+                         infp_report_seconds(blocks->median_s).text);
+        put_missing(out, view->heap);
+        infp_report_end(out);
+        infp_report_put(out, "  %*s/s  %12s  %11s  %7s  allocated by", BYTES_WIDTH - 2, "bytes", "blocks",
+                        "median life", "share");
+        infp_report_end(out);
+        for (uint32_t i = 0; i < n && i < MOST_LEAKS; i++) { /* bound: the rest is counted below */
+                const struct infp_heap_soon *stack = &blocks->stacks[i];
+                infp_autostr struct infp_str words = { 0 };
+
+                put_place(&words, view->heap, &stack->place);
+                infp_report_put(out, "  %*s  %12s  %11s  %5s %%  ", BYTES_WIDTH,
+                                infp_report_bytes(seconds > 0 ? stack->soon.bytes / seconds : NAN).text,
+                                infp_count((uint64_t) stack->soon.blocks).text,
+                                infp_report_seconds(stack->median_s).text,
+                                infp_fixed(100 * stack->soon.bytes / soon.bytes, 1).text);
+                infp_report_put_padded(out, words.data ? words.data : "", room_of(out), true);
+                infp_report_end(out);
+        }
+        put_rest(out, n, MOST_LEAKS, "stacks: --json has all");
+        infp_report_end(out);
+        infp_report_line(out, "trust", "estimates from %s samples", infp_count(blocks->n_lives).text);
+        return 0;
+}
+
+static void put_size(struct infp_out *out, const struct infp_heap_size *size, unsigned power, double most)
+{
+        const unsigned bar = most > 0 ? (unsigned) lrint(BAR_WIDTH * size->allocated.bytes / most) : 0;
+
+        infp_report_put(out, "  %10s  %13s  %11s  %11s to %11s  %11s  %.*s",
+                        infp_report_bytes(ldexp(1, (int) power)).text,
+                        infp_count((uint64_t) llrint(fmin(size->allocated.blocks, 1e18))).text,
+                        infp_report_bytes(size->allocated.bytes).text,
+                        infp_report_bytes(low_of(size->allocated.bytes, size->allocated.variance)).text,
+                        infp_report_bytes(high_of(size->allocated.bytes, size->allocated.variance)).text,
+                        infp_report_bytes(size->end.bytes).text, (int) bar, "########################");
+        infp_report_end(out);
+}
+
+int infp_heap_sizes_text(struct infp_out *out, const struct infp_heap_view *view)
+{
+        const struct infp_heap_size *sizes = view->blocks->sizes;
+        unsigned first = INFP_HEAP_SIZES, last = 0;
+        double most = 0;
+
+        for (unsigned i = 0; i < INFP_HEAP_SIZES; i++)
+                if (sizes[i].allocated.samples) {
+                        first = i < first ? i : first;
+                        last = i;
+                        most = fmax(most, sizes[i].allocated.bytes);
+                }
+        infp_report_title(out, "Blocks by size");
+        put_missing(out, view->heap);
+        infp_report_put(out, "  %10s  %13s  %11s  %26s  %11s", "up to", "blocks", "bytes", "95 % interval", "in use");
+        infp_report_end(out);
+        for (unsigned i = first; i <= last; i++)
+                put_size(out, &sizes[i], i, most);
+        infp_report_end(out);
+        infp_report_line(out, "trust", "estimates from samples; small blocks are sampled rarely. In use: at the end");
+        return 0;
+}

@@ -1,0 +1,169 @@
+/* The heap of a run from its windows: sums, what is carried on, what ends with its process. */
+#include "stack_rows.h"
+
+#include <math.h>
+
+#include "analyze/heap/heap.h"
+
+static struct sample_run *begin(void)
+{
+        static const struct infp_table *const tables[] = { &stack_process_table,     &infp_table_threads,
+                                                           &infp_table_frames,       &infp_table_symbols,
+                                                           &infp_table_stacks,       &infp_table_stack_samples,
+                                                           &infp_table_heap_windows, NULL };
+        struct sample_run *s = sample_new("csv");
+
+        sample_describe(s, tables);
+        return s;
+}
+
+static uint64_t place(struct sample_run *s, const char *object, const char *name, uint64_t address, uint64_t parent)
+{
+        const uint64_t frame = put_frame(s, INFP_FRAME_NATIVE, object, address, false);
+
+        put_symbol(s, frame, 0, name, "a.c", (int64_t) address, 0, "dwarf");
+        return put_stack(s, parent, frame);
+}
+
+/* A row of a window of a quarter of a second that ends at t; live 0: nothing is in use. */
+static void put_window(struct sample_run *s, uint64_t process, uint64_t stack, double t, double low, double live,
+                       bool is_last)
+{
+        struct infp_row *row = sample_row(s, &infp_table_heap_windows, (uint64_t) (t * 1e9));
+
+        infp_row_id(row, INFP_HEAP_WINDOWS_PROCESS, process);
+        infp_row_id(row, INFP_HEAP_WINDOWS_STACK, stack);
+        infp_row_f64(row, INFP_HEAP_WINDOWS_SECONDS, 0.25);
+        infp_row_f64(row, INFP_HEAP_WINDOWS_ALLOCATED, 10);
+        infp_row_f64(row, INFP_HEAP_WINDOWS_ALLOCATED_VARIANCE, 4);
+        infp_row_f64(row, INFP_HEAP_WINDOWS_ALLOCATIONS, 2);
+        infp_row_i64(row, INFP_HEAP_WINDOWS_SAMPLES, 1);
+        infp_row_f64(row, INFP_HEAP_WINDOWS_LIVE, live);
+        infp_row_f64(row, INFP_HEAP_WINDOWS_VARIANCE, live);
+        infp_row_f64(row, INFP_HEAP_WINDOWS_LOW, low);
+        infp_row_f64(row, INFP_HEAP_WINDOWS_OLD, live / 2);
+        infp_row_i64(row, INFP_HEAP_WINDOWS_BLOCKS, (int64_t) live);
+        infp_row_i64(row, INFP_HEAP_WINDOWS_MEAN_BYTES, 65536);
+        infp_row_bool(row, INFP_HEAP_WINDOWS_IS_LAST, is_last);
+        sample_put(s);
+}
+
+static const struct infp_heap_stack *find(const struct infp_heap *heap, uint64_t id)
+{
+        for (uint32_t i = 0; i < heap->n_stacks; i++)
+                if (heap->stacks[i].id == id)
+                        return &heap->stacks[i];
+        fail();
+        return NULL;
+}
+
+static void test_read(void **state)
+{
+        struct sample_run *s = begin();
+        const uint64_t process = put_process(s, 4711, "server"), other = put_process(s, 4712, "tool");
+        const uint64_t main_ = place(s, "server", "main", 0x100, 0);
+        const uint64_t leak = place(s, "libc.so.6", "strdup", 0x200, place(s, "server", "leak", 0x300, main_));
+        const uint64_t once = place(s, "server", "once", 0x400, main_);
+        struct stack_sample is = {
+                .t_ns = 101 * S, .process = process, .tid = 4711, .mode = "heap-allocated", .weight = 10
+        };
+        struct infp_heap heap;
+        const struct infp_heap_stack *stack;
+
+        (void) state;
+        is.stack = leak, put_samples(s, &is, 1);
+        is.stack = once, put_samples(s, &is, 1);
+        is.process = other, put_samples(s, &is, 1);
+        is.process = process, is.mode = "heap-peak", is.stack = leak, is.weight = 300, put_samples(s, &is, 1);
+        put_window(s, process, once, 100.25, 0, 50, false);
+        for (unsigned i = 1; i < 40; i++) /* grows by 5 a window; in the last one all is freed */
+                put_window(s, process, leak, 100.25 + 0.25 * i, 5 * (i - 1), 5 * i, false);
+        put_window(s, process, leak, 110.25, 0, 0, true);
+        put_window(s, process, once, 110.25, 0, 0, true);
+        put_window(s, other, once, 105, 0, 7, true); /* a shell, which runs another program in its place */
+        put_window(s, other, once, 106, 0, 3, false);
+        sample_end(s);
+
+        sample_check(s, infp_heap_read(s->run, 0, &heap, &s->err));
+        assert_int_equal(heap.n_processes, 3);
+        assert_int_equal(heap.processes[0].pid, 4711);
+        assert_string_equal(heap.processes[0].name, "server");
+        assert_true(heap.processes[0].has_ended && heap.processes[0].n_windows == 41 &&
+                    heap.processes[0].n_judged == 40);
+        assert_true(fabs(heap.processes[0].end.bytes) < 1e-9 && fabs(heap.processes[0].held.bytes - 245) < 1e-9);
+        assert_true(fabs(heap.processes[0].held.variance - 245) < 1e-9);
+        assert_true(fabs(heap.processes[0].peak.bytes - 300) < 1e-9);
+        assert_int_equal(heap.processes[0].allocated.samples, 42);
+        assert_true(fabs(heap.processes[0].allocated.bytes - 420) < 1e-9);
+        assert_true(fabs(heap.processes[0].allocated.blocks - 84) < 1e-9);
+        assert_true(fabs(heap.processes[1].held.bytes - 7) < 1e-9 && fabs(heap.processes[2].held.bytes - 3) < 1e-9);
+        assert_true(heap.processes[1].has_ended && !heap.processes[2].has_ended);
+
+        stack = find(&heap, leak);
+        assert_int_equal(stack->growth.verdict, INFP_HEAP_LEAK);
+        assert_true(fabs(stack->growth.rate - 20) < 1e-6);
+        assert_true(fabs(stack->held.bytes - 195) < 1e-9 && fabs(stack->end.bytes) < 1e-9);
+        assert_string_equal(infp_profile_str(&heap.profile, stack->place.function), "leak"); /* not the library's */
+        assert_int_equal(stack->place.line, 0x300);
+        stack = find(&heap, once); /* its only row is carried on */
+        assert_int_equal(stack->growth.verdict, INFP_HEAP_STEADY);
+        assert_true(fabs(stack->held.bytes - 50) < 1e-9);
+        infp_heap_done(&heap);
+
+        sample_check(s, infp_heap_read(s->run, 4712, &heap, &s->err));
+        assert_int_equal(heap.n_processes, 2);
+        infp_heap_done(&heap);
+        assert_int_equal(infp_heap_read(s->run, 1, &heap, &s->err), -ENODATA);
+        assert_non_null(strstr(s->err.text, "of process 1"));
+        sample_free(s);
+}
+
+/* The recording was killed after a long time in which nothing happened: what grew has stopped. */
+static void test_quiet(void **state)
+{
+        struct sample_run *s = begin();
+        const uint64_t process = put_process(s, 4711, "server"), stack = place(s, "server", "load", 0x100, 0);
+        struct stack_sample is = {
+                .t_ns = 200 * S, .process = process, .tid = 4711, .mode = "heap-allocated", .weight = 10
+        };
+        struct infp_heap heap;
+
+        (void) state;
+        is.stack = stack;
+        for (unsigned i = 0; i < 40; i++)
+                put_window(s, process, stack, 100.25 + 0.25 * i, 5 * i, 5 * (i + 1), false);
+        put_samples(s, &is, 1);
+        sample_end(s);
+        s->run->info.started_t_ns = 100 * S;
+        s->run->info.ended_t_ns = 200 * S;
+        sample_check(s, infp_heap_read(s->run, 0, &heap, &s->err));
+        assert_int_equal(heap.processes[0].n_windows, 41);
+        assert_true(heap.stacks[0].growth.verdict != INFP_HEAP_LEAK &&
+                    heap.stacks[0].growth.verdict != INFP_HEAP_GROWS);
+        infp_heap_done(&heap);
+        sample_free(s);
+}
+
+static void test_none(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_heap heap;
+
+        (void) state;
+        put_process(s, 4711, "server");
+        sample_end(s);
+        assert_int_equal(infp_heap_read(s->run, 0, &heap, &s->err), -ENODATA);
+        assert_non_null(strstr(s->err.text, "infprof record --heap -- COMMAND"));
+        sample_free(s);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_read),
+                cmocka_unit_test(test_quiet),
+                cmocka_unit_test(test_none),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
