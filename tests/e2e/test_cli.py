@@ -15,7 +15,7 @@ import pytest
 
 import proc
 
-VERBS = "backtrace doctor export finish flamegraph import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
+VERBS = "backtrace doctor export finish flamegraph heap import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
 
 
 def call(infprof, *words, **options):

@@ -1,0 +1,260 @@
+"""What `infprof heap` says of programs whose heaps are known: what leaks and what does not, what is freed soon, sizes; windows of time."""
+import collections
+import json
+import math
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from program import run
+from pythons import PYTHONS
+from waiting import wait_for_rows
+
+TRUTH = pathlib.Path(__file__).resolve().parents[3] / "shared" / "truth"
+ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
+needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc here")
+MEAN = 4096
+
+# What is allocated follows the clock, so that a busy machine makes it late and not less. The counts are those of the program itself.
+PROGRAM = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#define NOINLINE __attribute__((noinline))
+enum { SLOTS = 1000 };
+static long leaked, cached, pooled, scratched;
+static void *volatile lost;
+static void *cache[100000], *slots[SLOTS];
+static double now(void)
+{
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return t.tv_sec + t.tv_nsec / 1e9;
+}
+NOINLINE void leak_here(void) { lost = malloc(4000); leaked++; }
+NOINLINE void fill_cache(void) { cache[cached++] = malloc(9000); }
+NOINLINE void use_pool(int i) { free(slots[i]); slots[i] = malloc(600); pooled++; }
+NOINLINE void scratch(void) { lost = malloc(100); free(lost); scratched++; }
+int main(int argc, char **argv)
+{
+        const double begin = now(), seconds = argc > 1 ? atof(argv[1]) : 1;
+        for (double at = 0; at < seconds; at = now() - begin) {
+                const double filling = at < 0.4 * seconds ? at : 0.4 * seconds;
+                while (leaked < 200 * at)
+                        leak_here();
+                while (cached < 200 * filling)
+                        fill_cache();
+                while (pooled < SLOTS + 500 * at)
+                        use_pool(pooled < SLOTS ? pooled : rand() % SLOTS);
+                while (scratched < 20000 * at)
+                        scratch();
+                nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+        }
+        printf("{\\"leak_here\\": %ld, \\"fill_cache\\": %ld, \\"use_pool\\": %ld, \\"scratch\\": %ld}\\n", leaked, cached, pooled, scratched);
+        return 0;
+}
+"""
+SIZES = {"leak_here": 4000, "fill_cache": 9000, "use_pool": 600, "scratch": 100}
+
+
+@pytest.fixture
+def program(tmp_path):
+    source = tmp_path / "program.c"
+    source.write_text(PROGRAM)
+    done = run(["gcc", "-O1", "-g", "-fno-builtin", source, "-o", tmp_path / "program"])
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "program"
+
+
+def heap(infprof, recorded, *words):
+    done = run([infprof, "heap", *words, "--json", "-r", recorded.path])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def holds(interval, truth, slack=0):
+    """A 95 % interval, made as wide as one that a right build misses in one of 20 million runs."""
+    margin = 5.5 / 1.96 * (interval["high"] - interval["estimate"]) + slack
+    return abs(interval["estimate"] - truth) <= margin + 1e-6 * truth
+
+
+def by_function(rows):
+    found = collections.defaultdict(list)
+    for row in rows:
+        found[row["function"]].append(row)
+    return found
+
+
+@needs_gcc
+def test_known_program(infprof, record, program):
+    done = record(f"--heap={MEAN}", "--no-snapshots", command=[program, 10])
+    assert done.returncode == 0, done.stderr
+    truth = json.loads(done.stdout)
+    leaks = heap(infprof, done.run, "leaks")
+    leak, = [row for row in leaks["leaks"] if row["verdict"] == "leak"]
+    assert leak["function"] == "leak_here" and leak["stack"][0]["function"] == "leak_here", leak
+    assert [frame["function"] for frame in leak["stack"]][:2] == ["leak_here", "main"], leak
+    assert holds(leak["bytes"], 4000 * truth["leak_here"]), leak
+    assert leak["bytes_per_s"]["low"] < 4000 * 200 < 1.2 * leak["bytes_per_s"]["high"], leak
+    assert leaks["judged"] >= 3 and leaks["false_alarm_rate"] == 0.001, leaks
+
+    report = heap(infprof, done.run)
+    memory = report["memory"]
+    assert [process["pid"] for process in report["processes"]] == [memory["pid"]]
+    spots = by_function(memory["hotspots"])
+    assert {name: spots[name][0]["verdict"] for name in ("fill_cache", "use_pool")} == {"fill_cache": "cache", "use_pool": "steady"}, memory
+    held = {"leak_here": truth["leak_here"], "fill_cache": truth["fill_cache"], "use_pool": 1000}
+    for name, blocks in held.items():
+        assert holds(spots[name][0]["bytes"], blocks * SIZES[name]), (name, spots[name], truth)
+    assert memory["hotspots"][0]["function"] in ("leak_here", "fill_cache") and memory["sample_bytes"] == MEAN
+    total = sum(truth[name] * size for name, size in SIZES.items())
+    assert holds(memory["allocated_bytes"], total, slack=65536), (memory, truth)
+    assert 0.8 < memory["allocations"] / sum(truth.values()) < 1.2
+    assert holds(memory["end_bytes"], sum(blocks * SIZES[name] for name, blocks in held.items()), slack=65536), memory
+    assert memory["peak_mb"] >= 0.95 * memory["end_bytes"]["estimate"] / (1 << 20)
+    assert memory["leaked_mb"] == pytest.approx(leak["bytes"]["estimate"] / (1 << 20))
+
+    soon, = by_function(heap(infprof, done.run, "temporary")["temporary"])["scratch"]
+    assert holds(soon["bytes"], 100 * truth["scratch"]) and holds(soon["blocks"], truth["scratch"]), (soon, truth)
+    assert soon["median_life_s"] < 0.1
+    sizes = {row["up_to"]: row for row in heap(infprof, done.run, "sizes")["sizes"]}
+    for name, up_to in {"leak_here": 4096, "fill_cache": 16384, "use_pool": 1024, "scratch": 128}.items():
+        assert holds(sizes[up_to]["blocks"], truth[name], slack=20), (name, sizes[up_to], truth)
+        assert holds(sizes[up_to]["bytes"], truth[name] * SIZES[name], slack=20 * up_to), (name, sizes[up_to], truth)
+    assert holds(sizes[4096]["bytes_in_use"], 4000 * truth["leak_here"], slack=8192), sizes[4096]
+
+    for what, words in {"report": ["Heap of program", "leak_here", "1 that leak, "], "leaks": ["leak_here", "called by main", "1 in 1,000"],
+                        "temporary": ["scratch", "freed within a second"], "sizes": ["4.00 KiB", "in use"]}.items():
+        text = run([infprof, "heap", what, "-r", done.run.path]).stdout
+        assert all(word in text for word in words), (what, text)
+    check_windows(done.run)
+
+
+def check_windows(recorded, ends=True):
+    """Windows follow each other without a gap, and add up to the samples."""
+    rows = recorded.table("heap_windows")
+    windows = sorted({(row["t_ns"], row["seconds"]) for row in rows})
+    for (before, _), (t_ns, seconds) in zip(windows, windows[1:]):
+        assert abs((t_ns - before) / 1e9 - seconds) < 1e-6, (before, t_ns, seconds)
+    assert all(row["low"] <= row["live"] * (1 + 1e-9) + 1e-3 and row["old"] <= row["live"] * (1 + 1e-9) + 1e-3 for row in rows)
+    assert all((row["oldest_ns"] is not None) == (row["blocks"] > 0) and (row["live"] > 0) == (row["blocks"] > 0) for row in rows)
+    if ends:
+        assert {row["t_ns"] for row in rows if row["is_last"]} == {windows[-1][0]}
+        samples = recorded.table("heap_samples")
+        assert sum(row["samples"] for row in rows) == len(samples)
+        assert sum(row["allocated"] for row in rows) == pytest.approx(sum(row["weight"] for row in samples))
+        live = sum(row["weight"] for row in samples if row["freed_ns"] is None)
+        assert live == pytest.approx(sum(row["live"] for row in last_rows(rows).values()))
+    return windows
+
+
+def last_rows(rows):
+    found = {}
+    for row in sorted(rows, key=lambda row: row["t_ns"]):
+        found[row["process"], row["stack"]] = row
+    return found
+
+
+SERVE = """\
+import time
+kept, cache = [], {}
+
+def grow():
+    kept.append(bytes(16384))  # the leak
+
+def fill():
+    cache[len(cache)] = bytes(16000)
+
+def serve():
+    begin = time.monotonic()
+    while (at := time.monotonic() - begin) < SECONDS:
+        while len(kept) < 64 * at:
+            grow()
+        while len(cache) < 64 * min(at, 0.4 * SECONDS):
+            fill()
+        len([bytes(2000) for _ in range(50)])
+        time.sleep(0.005)
+
+serve()
+"""
+
+
+@pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+def test_python_leak(infprof, record, tmp_path):
+    """A list that grows by 1 MiB/s is named with its line; a cache that fills and stops is not called a leak, nor is anything else."""
+    path = tmp_path / "serve.py"
+    path.write_text(SERVE.replace("SECONDS", "10"))
+    done = record("--heap", "--no-snapshots", command=[*PYTHONS[ONE][0], path])
+    assert done.returncode == 0, done.stderr
+    found = heap(infprof, done.run, "leaks")["leaks"]
+    line = 1 + SERVE.splitlines().index("    kept.append(bytes(16384))  # the leak")
+    assert [(row["function"], pathlib.Path(row["file"]).name, row["line"]) for row in found if row["verdict"] == "leak"] == [("grow", "serve.py", line)], found
+    assert 0.7 < found[0]["bytes_per_s"]["estimate"] / (1 << 20) < 1.4, found[0]
+    spots = by_function(heap(infprof, done.run)["memory"]["hotspots"])
+    assert spots["fill"][0]["verdict"] == "cache", spots["fill"]
+    text = run([infprof, "heap", "leaks", "-r", done.run.path]).stdout
+    assert f"serve.py:{line}" in text, text
+
+
+@needs_gcc
+@pytest.mark.skipif(not TRUTH.is_dir(), reason=f"{TRUTH} is not there")
+def test_storm(infprof, record, tmp_path):
+    """Blocks that are always replaced are no leak; what is lost at the very end, in one moment, does not grow over time."""
+    made = run(["gcc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", TRUTH / "malloc_storm.c", "-o", tmp_path / "malloc_storm", "-pthread"])
+    assert made.returncode == 0, made.stderr
+    done = record("--heap", "--no-snapshots", command=[tmp_path / "malloc_storm", "-n", 10000000])
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)["functions"]
+    assert [row for row in heap(infprof, done.run, "leaks")["leaks"] if row["verdict"] == "leak"] == []
+    memory = heap(infprof, done.run)["memory"]
+    assert holds(memory["allocated_bytes"], sum(row["bytes"] for row in said.values()), slack=65536), (memory, said)
+    assert holds(memory["end_bytes"], sum(row["live_bytes"] for row in said.values()), slack=65536), (memory, said)
+    check_windows(done.run)
+
+
+@needs_gcc
+def test_while_it_is_recorded_and_killed(infprof, run_dir, program):
+    recorder = subprocess.Popen([infprof, "record", f"--heap={MEAN}", "--no-snapshots", "-o", run_dir, "--", program, "100"], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+    try:
+        wait_for_rows(infprof, run_dir, 12, "(SELECT DISTINCT t_ns FROM heap_windows)")
+        query = [infprof, "query", "-r", run_dir, "-f", "json", "SELECT sum(live) AS live, sum(blocks) AS blocks, max(t_ns) AS t_ns FROM heap_live"]
+        living = json.loads(run(query).stdout)[0]
+        assert living["blocks"] > 100 and living["live"] > 400_000, living
+        seen = heap(infprof, run_dir.run())
+        assert seen["memory"]["has_ended"] is False and seen["memory"]["end_bytes"]["estimate"] > 400_000, seen
+    finally:
+        child = pathlib.Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+        recorder.send_signal(signal.SIGKILL)
+        recorder.wait()
+        for pid in child:
+            run(["kill", "-9", pid])
+    recorded = run_dir.run()
+    windows = check_windows(recorded, ends=False)
+    assert len(windows) >= 12 and windows[-1][0] >= living["t_ns"]
+    rows = last_rows(recorded.table("heap_windows"))
+    killed = json.loads(run(query).stdout)[0]
+    assert killed["live"] == pytest.approx(sum(row["live"] for row in rows.values()))
+    assert killed["blocks"] == sum(row["blocks"] for row in rows.values())
+    text = run([infprof, "heap", "sizes", "-r", recorded.path]).stdout
+    assert "was killed, or goes on" in text, text
+
+
+def test_without_a_heap(infprof, record):
+    done = record("--no-snapshots", command=["true"])
+    for words in ([], ["leaks"], ["temporary"], ["sizes", "--json"]):
+        said = run([infprof, "heap", *words, "-r", done.run.path])
+        assert said.returncode == 1 and "has no samples of the heap: record it with `infprof record --heap -- COMMAND`" in said.stderr, said
+        assert said.stdout == ""
+
+
+@pytest.mark.parametrize("words, sentence", [
+    (["leak"], "did you mean leaks?"), (["leaks", "sizes"], "at a time"), (["--pid", "0"], "the number of a process"), (["--pid", "x"], "the number of a process"),
+])
+def test_refused(infprof, words, sentence):
+    said = run([infprof, "heap", *words])
+    assert said.returncode == 2 and sentence in said.stderr, said
