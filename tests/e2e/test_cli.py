@@ -8,6 +8,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 
@@ -139,6 +140,14 @@ def stacks(infprof, tmp_path_factory):
     return directory / "out"
 
 
+@pytest.fixture(scope="module")
+def heaps(infprof, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("heaps")
+    done = call(infprof, "record", "--heap=4K", "--no-snapshots", "-o", directory / "out", "--", sys.executable, "-c", "pass")
+    assert done.returncode == 0, done.stderr
+    return directory / "out"
+
+
 # -o of record, load and import is the run's directory, and what record writes on standard output is the command's.
 OUTPUT_IS_A_RUN = ["import", "load", "record", "top"]
 
@@ -158,6 +167,8 @@ def test_json_and_output_of_every_verb(infprof, request, tmp_path, verb):
         request.getfixturevalue("live")
     elif verb in ("flamegraph", "symbolize"):
         words = ["-r", request.getfixturevalue("stacks")]
+    elif verb == "heap":
+        words = ["-r", request.getfixturevalue("heaps")]
     elif verb == "backtrace":
         words = [request.getfixturevalue("sleeper").pid]
     elif verb not in ("doctor", "metrics", "snapshot"):

@@ -75,7 +75,7 @@ def test_other_shells_read_theirs(made, shell, name):
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="no fish")
-@pytest.mark.parametrize("line, answer", [("infprof he", ["help"]), ("infprof help pl", ["plot"]), ("infprof help plot pl", []),
+@pytest.mark.parametrize("line, answer", [("infprof hel", ["help"]), ("infprof help pl", ["plot"]), ("infprof help plot pl", []),
                                           ("infprof report func", ["functions"])])
 def test_fish_completes(made, line, answer, tmp_path):
     done = subprocess.run(["fish", "--no-config", "-c", 'source $argv[1]; complete -C $argv[2]', made / "infprof.fish", line],

@@ -3,7 +3,7 @@
 #include <math.h>
 
 static const double warm_up = 0.2, least_kept = 0.8, least_going_on = 1.0 / 3, most_held = 0.1,
-                    least_chance = 1.0 / 4000;
+                    least_chance = 1.0 / 4000, least_chance_grows = 1.0 / 100;
 /* Quantiles of the normal distribution: one-sided chances of 1/4,000 and 1/100, and the two-sided 95 % interval. */
 static const double z_leak = 3.4808, z_grows = 2.3263, z_interval = 1.95996;
 
@@ -115,7 +115,8 @@ static enum infp_heap_verdict verdict_of(const struct infp_heap_series *s, uint3
                         return INFP_HEAP_GROWS;
         }
         if (before > 0 && !goes_on && late > from + 2 &&
-            before > student(z_grows, late - from - 1) * error_of(s, from, late, before))
+            (before > student(z_grows, late - from - 1) * error_of(s, from, late, before) ||
+             chance_of_signs(s, from, late) < least_chance_grows))
                 return INFP_HEAP_CACHE;
         return INFP_HEAP_STEADY;
 }
