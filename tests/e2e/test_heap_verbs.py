@@ -206,7 +206,7 @@ def test_storm(infprof, record, tmp_path):
     """Blocks that are always replaced are no leak; what is lost at the very end, in one moment, does not grow over time."""
     made = run(["gcc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", TRUTH / "malloc_storm.c", "-o", tmp_path / "malloc_storm", "-pthread"])
     assert made.returncode == 0, made.stderr
-    done = record("--heap", "--no-snapshots", command=[tmp_path / "malloc_storm", "-n", 10000000])
+    done = record("--heap", "--no-snapshots", command=[tmp_path / "malloc_storm", "-n", 4000000])
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)["functions"]
     assert [row for row in heap(infprof, done.run, "leaks")["leaks"] if row["verdict"] == "leak"] == []

@@ -13,7 +13,7 @@
 #include "analyze/heap/verdict.h"
 #include "base/mem.h"
 
-enum { ROUNDS = 2000, MOST_WINDOWS = 256, MOST_BLOCKS = 1 << 17 };
+enum { ROUNDS = 1000, MOST_WINDOWS = 256, MOST_BLOCKS = 1 << 17 };
 static const double forever = 1e9, weight = 65536;
 
 static uint64_t state;
