@@ -135,11 +135,11 @@ def test_known_program(infprof, record, program):
 
 
 def check_windows(recorded, ends=True):
-    """Windows follow each other without a gap, and add up to the samples."""
+    """Windows follow each other, but for some in which nothing has changed, and add up to the samples."""
     rows = recorded.table("heap_windows")
     windows = sorted({(row["t_ns"], row["seconds"]) for row in rows})
     for (before, _), (t_ns, seconds) in zip(windows, windows[1:]):
-        assert abs((t_ns - before) / 1e9 - seconds) < 1e-6, (before, t_ns, seconds)
+        assert (t_ns - before) / 1e9 > seconds - 1e-6, (before, t_ns, seconds)
     assert all(row["low"] <= row["live"] * (1 + 1e-9) + 1e-3 and row["old"] <= row["live"] * (1 + 1e-9) + 1e-3 for row in rows)
     assert all((row["oldest_ns"] is not None) == (row["blocks"] > 0) and (row["live"] > 0) == (row["blocks"] > 0) for row in rows)
     if ends:
@@ -210,9 +210,14 @@ def test_storm(infprof, record, tmp_path):
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)["functions"]
     assert [row for row in heap(infprof, done.run, "leaks")["leaks"] if row["verdict"] == "leak"] == []
-    memory = heap(infprof, done.run)["memory"]
-    assert holds(memory["allocated_bytes"], sum(row["bytes"] for row in said.values()), slack=65536), (memory, said)
-    assert holds(memory["end_bytes"], sum(row["live_bytes"] for row in said.values()), slack=65536), (memory, said)
+    report = heap(infprof, done.run)
+    memory, text = report["memory"], run([infprof, "heap", "-r", done.run.path]).stdout
+    if report["lost_samples"]:  # infprof had no CPU for so long that the ring was full: that is said, and the figures are too low
+        assert "so all bytes are too low by about" in text and memory["allocated_bytes"]["estimate"] < sum(row["bytes"] for row in said.values()), text
+    else:
+        assert "no sample was lost" in text, text
+        assert holds(memory["allocated_bytes"], sum(row["bytes"] for row in said.values()), slack=65536), (memory, said)
+        assert holds(memory["end_bytes"], sum(row["live_bytes"] for row in said.values()), slack=65536), (memory, said)
     check_windows(done.run)
 
 

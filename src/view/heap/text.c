@@ -179,8 +179,17 @@ int infp_heap_report_text(struct infp_out *out, const struct infp_heap_view *vie
                 INFP_TRY(put_process_report(out, heap, i));
         infp_report_end(out);
         put_rest(out, heap->n_processes, MOST_PROCESSES, "processes with smaller peaks: --pid shows one, --json all");
-        infp_report_line(out, "trust", "estimates from samples, with 95 %% intervals; %s samples were lost",
-                         mode && mode->lost >= 0 ? infp_count((uint64_t) mode->lost).text : "an unknown number of");
+        if (!mode || isnan(mode->lost))
+                infp_report_line(out, "trust",
+                                 "estimates from samples, with 95 %% intervals; how many were lost is not known");
+        else if (mode->lost > 0) /* which no interval has in it */
+                infp_report_line(out, "trust",
+                                 "estimates from samples, with 95 %% intervals; %s samples were lost for want of room, "
+                                 "so all bytes are too low by about %s %%",
+                                 infp_count((uint64_t) mode->lost).text,
+                                 infp_fixed(100 * mode->lost / (mode->lost + mode->taken), 1).text);
+        else
+                infp_report_line(out, "trust", "estimates from samples, with 95 %% intervals; no sample was lost");
         return 0;
 }
 
