@@ -575,7 +575,8 @@ static void read_ring(struct infp_inside *inside, struct process *process, uint6
         while (infp_ring_read(process->ring, last, no_row, NULL, NULL) == 1)
                 ;
         infp_ring_heap(process->ring, &process->heap_counts);
-        infp_inside_heap_turn(&process->heap, inside->options.stacks, now_ns, process->heap_counts.mean_bytes);
+        if (!last) /* drop ends the last window */
+                infp_inside_heap_turn(&process->heap, inside->options.stacks, now_ns, process->heap_counts.mean_bytes);
         explain_heap(inside, process);
         explain_rate(inside, &process->counts);
         explain_state(inside, process, now_ns);
