@@ -255,6 +255,14 @@ static int read_unit(struct infp_run *run, const struct infp_profile_options *op
         return r < 0 ? r : 1;
 }
 
+static bool has_heap(const struct infp_sampling *sampling)
+{
+        for (unsigned i = 0; i < INFP_STACK_MODES; i++)
+                if (infp_stack_modes[i].space && infp_sampling_find(sampling, (enum infp_stack_mode) i))
+                        return true;
+        return false;
+}
+
 int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, enum infp_profile_part part,
                                struct infp_report_functions *ret, struct infp_err *err)
 {
@@ -264,8 +272,8 @@ int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, e
         *ret = (struct infp_report_functions){ .part = part };
         INFP_TRY(infp_sampling_read(run, t0, t1, &ret->sampling, err));
         r = read_unit(run, &options, &ret->strings[0], ret, err);
-        if (r >= 0 && infp_sampling_find(&ret->sampling, INFP_STACK_HEAP_ALLOCATED)) {
-                options.unit = infp_stack_modes[INFP_STACK_HEAP_ALLOCATED].unit;
+        options.unit = infp_stack_modes[INFP_STACK_HEAP].unit;
+        if (r >= 0 && has_heap(&ret->sampling) && !(ret->n && !strcmp(ret->flames[0].unit, options.unit))) {
                 r = read_unit(run, &options, &ret->strings[1], ret, err);
         }
         if (r < 0)

@@ -243,6 +243,7 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
                                                      .t1 = o->t1,
                                                      .mode = o->mode,
                                                      .all_modes = o->by == INFP_FLAME_BY_MODE,
+                                                     .of_heap = w->request->format == INFP_FLAME_PPROF,
                                                      .filter = o->filter,
                                                      .part = o->part,
                                                      .no_inlined = o->no_inlined,

@@ -140,6 +140,7 @@ static int fill(struct infp_run *run, int fd, const struct infp_import_wishes *w
         const struct infp_import_options options = { .fd = fd,
                                                      .path = shown_path(wishes),
                                                      .format = wishes->format,
+                                                     .mode = wishes->mode,
                                                      .stop_fd = signals->fd,
                                                      .is_stop = is_stop,
                                                      .context = signals,

@@ -9,6 +9,7 @@ struct infp_import_wishes {
         const char *path;   /* the file; "-" or NULL: standard input */
         const char *output; /* directory of runs */
         const char *format; /* NULL: by the content */
+        const char *mode;   /* as infp_import_options */
         const char *name;   /* what the run is called; NULL: its command line */
         const struct infp_notices *notices;
 };

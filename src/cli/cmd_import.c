@@ -13,7 +13,12 @@
 
 static const struct infp_option options[] = {
         { 'o', "output", "DIR", "directory of the run (default: " INFP_DEFAULT_OUTPUT ")", false },
-        { 'f', "format", "FORMAT", "pprof, folded, perf-script or speedscope (default: detected)", false },
+        { 'f', "format", "FORMAT",
+          "pprof, folded, perf-script, speedscope, heaptrack, heap-text or memray (default: detected)", false },
+        { 0, "mode", "MODE",
+          "what the bytes of folded stacks, memray's csv and speedscope are, which do not say it: heap, heap-peak or "
+          "heap-allocated",
+          false },
         { 0, "name", "NAME", "name of the run in lists and reports (default: this command line)", false },
         { 0, "json", NULL, "print a summary as JSON", false },
         { 0 },
@@ -62,6 +67,14 @@ static bool knows(const char *format)
         return false;
 }
 
+/* Of the heap: a mode in bytes. NULL: it is not one. */
+static const char *heap_mode(const char *name)
+{
+        const enum infp_stack_mode mode = infp_stack_mode_of(name);
+
+        return mode < INFP_STACK_MODES && infp_stack_modes[mode].space ? infp_stack_modes[mode].name : NULL;
+}
+
 static int import_it(const struct infp_import_wishes *wishes, bool is_json)
 {
         struct import import = { .wishes = wishes };
@@ -83,11 +96,12 @@ static int import_it(const struct infp_import_wishes *wishes, bool is_json)
 
 static int run(const struct infp_arguments *arguments)
 {
-        const char *output = infp_argument(arguments, "output");
+        const char *output = infp_argument(arguments, "output"), *mode = infp_argument(arguments, "mode");
         const struct infp_import_wishes wishes = { .path = arguments->n_rest == 1 ? arguments->rest[0] : NULL,
                                                    .notices = &infp_said,
                                                    .output = output ? output : INFP_DEFAULT_OUTPUT,
                                                    .format = infp_argument(arguments, "format"),
+                                                   .mode = heap_mode(mode),
                                                    .name = infp_argument(arguments, "name") };
 
         if (arguments->n_rest != 1) {
@@ -100,12 +114,17 @@ static int run(const struct infp_arguments *arguments)
                         infp_say("  %-12s %s", (*f)->name, (*f)->help);
                 return INFP_EXIT_USAGE;
         }
+        if (mode && !wishes.mode) {
+                infp_say("import: --mode %s: heap, heap-peak or heap-allocated", mode);
+                return INFP_EXIT_USAGE;
+        }
         return import_it(&wishes, infp_argument_given(arguments, "json"));
 }
 
 const struct infp_command infp_command_import = {
         .name = "import",
-        .summary = "read a profile of another program (pprof, folded, perf script, speedscope) as a run",
+        .summary = "read a profile of another program (pprof, folded, perf script, speedscope, heaptrack, jemalloc, "
+                   "memray) as a run",
         .operands = "FILE",
         .options = options,
         .more = "report, flamegraph, query, tables and export read the run like a recording. The file may be "
@@ -114,6 +133,8 @@ const struct infp_command infp_command_import = {
                 "examples:\n"
                 "  infprof import cpu.pb.gz\n"
                 "  perf script | infprof import -\n"
-                "  infprof import stacks.folded --name 'before the change'",
+                "  infprof import stacks.folded --name 'before the change'\n"
+                "  zstd -dc heaptrack.serve.4711.zst | infprof import -\n"
+                "  infprof import jeprof.4711.0.f.heap",
         .run = run,
 };

@@ -406,9 +406,14 @@ static int take_line(struct folded *f, struct infp_import_text line, struct infp
         enum count count;
         bool is_closed, is_cut;
 
-        f->sample = (struct infp_import_sample){ .cpu = -1, .mode = "samples/count" };
+        f->sample = (struct infp_import_sample){ .cpu = -1, .mode = infp_import_wanted(f->writer, "samples/count") };
         count = f->austin ? take_austin_count(f, &line) : take_count(&line, &f->sample.samples, &f->sample.weight);
+        if (!f->austin && infp_import_wanted(f->writer, NULL)) { /* bytes */
+                f->sample.samples = 1;
+                count = count == NO_COUNT ? BAD_COUNT : count;
+        }
         line = infp_import_trim(line);
+        infp_import_cut(&line, ";"); /* heaptrack_print ends each stack so */
         take_pyspy_process(f, &line);
         if (count == BAD_COUNT)
                 return infp_fail(err, -EBADMSG, "%s, line %llu: its count is negative, too large or not a number",

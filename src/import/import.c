@@ -64,7 +64,7 @@ static const struct {
         { "BZh", 3, "packed by bzip2: `bzip2 -dc FILE | infprof import -` reads what is in it" },
         { "PK\x03\x04", 4, "a zip archive" },
         { "\0\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16,
-          "of gperftools: `google-pprof --collapsed PROGRAM FILE | infprof import -` reads it" },
+          "a CPU profile of gperftools: `google-pprof --collapsed PROGRAM FILE | infprof import -` reads it" },
         { "{", 1, "JSON, but not speedscope's, whose frames are in \"shared\"" },
         { "<", 1, "XML, SVG or HTML: import the data that it was drawn from" },
 };

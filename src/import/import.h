@@ -14,7 +14,9 @@ struct infp_import_options {
         int fd;             /* borrowed; read from where it stands */
         const char *path;   /* for messages: as the user named it, "standard input" */
         const char *format; /* a name of infp_import_formats; NULL: recognised by content */
-        int stop_fd;        /* -1: none. Readable: is_stop is asked, also while the file lets us wait */
+        const char *
+                mode; /* of infp_stack_modes in bytes: what the numbers are of a file that does not say it; NULL: not known */
+        int stop_fd; /* -1: none. Readable: is_stop is asked, also while the file lets us wait */
         bool (*is_stop)(void *context);
         void *context;
         const struct infp_notices *notices; /* progress; may be NULL */

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -38,6 +39,13 @@ const char *infp_import_path(const struct infp_import_input *input)
 bool infp_import_is_compressed(const struct infp_import_input *input)
 {
         return input->is_gzip;
+}
+
+int64_t infp_import_written(const struct infp_import_input *input)
+{
+        struct stat st;
+
+        return fstat(input->source.fd, &st) == 0 ? st.st_mtime : 0;
 }
 
 uint64_t infp_import_bytes(const struct infp_import_input *input)

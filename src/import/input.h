@@ -34,6 +34,9 @@ uint64_t infp_import_bytes(const struct infp_import_input *input);       /* read
 uint64_t infp_import_unpacked(const struct infp_import_input *input);    /* of its content */
 uint64_t infp_import_line_number(const struct infp_import_input *input); /* of the line that was read last, from 1 */
 
+int64_t infp_import_written(
+        const struct infp_import_input *input); /* when the file was, in seconds since 1970; of a pipe about now */
+
 /* The first bytes, at most INFP_IMPORT_HEAD of them; they are read again by what follows. */
 int infp_import_peek(struct infp_import_input *input, const char **ret, size_t *ret_size, struct infp_err *err);
 

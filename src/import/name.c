@@ -1,5 +1,6 @@
 #include "import/name.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -59,9 +60,15 @@ enum infp_frame_kind infp_import_kind_of_object(struct infp_import_text object)
         return INFP_FRAME_NATIVE;
 }
 
+static bool is_python_file(struct infp_import_text file)
+{
+        return infp_import_ends(file, ".py") || infp_import_begins(file, "<frozen ") ||
+               infp_import_is(file, "<string>") || infp_import_is(file, "<stdin>");
+}
+
 enum infp_frame_kind infp_import_kind_of_file(struct infp_import_text file, enum infp_frame_kind otherwise)
 {
-        if (infp_import_ends(file, ".py") || infp_import_ends(file, ".pyx"))
+        if (is_python_file(file) || infp_import_ends(file, ".pyx"))
                 return INFP_FRAME_PYTHON;
         if (infp_import_ends(file, ".go"))
                 return INFP_FRAME_GO;
@@ -71,12 +78,6 @@ enum infp_frame_kind infp_import_kind_of_file(struct infp_import_text file, enum
 static bool parse_line(struct infp_import_text text, int64_t *ret)
 {
         return infp_parse_i64(text.data, text.size, ret) == 0 && *ret >= 0;
-}
-
-static bool is_python_file(struct infp_import_text file)
-{
-        return infp_import_ends(file, ".py") || infp_import_begins(file, "<frozen ") ||
-               infp_import_is(file, "<string>") || infp_import_is(file, "<stdin>");
 }
 
 /* py-spy and its like: NAME (FILE:LINE), NAME (FILE). */
@@ -161,4 +162,25 @@ void infp_import_name(struct infp_import_text name, struct infp_import_place *re
                 take_unnamed(name, ret);
         else if (take_pyspy(name, level, &is_python) || take_austin(name, level))
                 ret->kind = INFP_FRAME_PYTHON;
+}
+
+struct infp_import_text infp_import_place_name(struct infp_str *out, struct infp_import_text object,
+                                               const uint64_t *address)
+{
+        struct infp_import_text base = infp_import_base(object);
+
+        if (infp_import_begins(base, "[") && !address)
+                return base;
+        if (infp_import_begins(base, "[") && infp_import_cut(&base, "]"))
+                base = infp_import_from(base, base.data + 1);
+        infp_str_clear(out);
+        infp_str_putc(out, '[');
+        if (base.size)
+                infp_str_put(out, base.data, base.size);
+        else if (!address)
+                infp_str_puts(out, "unknown");
+        if (address)
+                infp_str_printf(out, "%s0x%" PRIx64, base.size ? "+" : "", *address);
+        infp_str_putc(out, ']');
+        return (struct infp_import_text){ out->data, out->size };
 }

@@ -266,19 +266,11 @@ static void take_object(struct infp_import_text text, struct infp_perf_frame *re
 bool infp_perf_frame(struct infp_import_text line, struct infp_perf_frame *ret)
 {
         const char *object;
-        size_t n = 0;
 
         *ret = (struct infp_perf_frame){ 0 };
-        line = infp_import_trim(line);
-        while (n < line.size && is_hex(line.data[n])) {
-                const char c = line.data[n++];
-
-                ret->address = ret->address << 4 | (uint64_t) (is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10);
-        }
-        /* bound: 64 bits have no more digits */
-        if (!n || n > 16 || (n < line.size && !infp_import_is_blank(line.data[n])))
+        if (!infp_import_hex(&line, &ret->address) || (line.size && !infp_import_is_blank(*line.data)))
                 return false;
-        line = infp_import_trim(infp_import_from(line, line.data + n));
+        line = infp_import_trim(line);
         object = find_object(line);
         if (object) {
                 take_object(infp_import_from(line, object), ret);

@@ -78,24 +78,6 @@ static bool take_python(struct infp_import_level *level)
         return true;
 }
 
-/* "[libfoo.so]", "[unknown]". */
-static struct infp_import_text unnamed(struct perf_script *p, struct infp_import_text object)
-{
-        const struct infp_import_text base = infp_import_base(object);
-        const bool has_brackets = base.size && base.data[0] == '[';
-
-        infp_str_clear(&p->name);
-        if (!has_brackets)
-                infp_str_putc(&p->name, '[');
-        if (base.size)
-                infp_str_put(&p->name, base.data, base.size);
-        else
-                infp_str_puts(&p->name, "unknown");
-        if (!has_brackets)
-                infp_str_putc(&p->name, ']');
-        return (struct infp_import_text){ p->name.data, p->name.size };
-}
-
 static enum infp_frame_kind kind_of(const struct perf_script *p, const struct function *f)
 {
         const enum infp_frame_kind kind = infp_import_kind_of_object(p->place.object);
@@ -129,7 +111,8 @@ static void make_place(struct perf_script *p)
                                                                .file = piece(p, f->file, f->file_size),
                                                                .line = f->line };
                 if (!f->name_size)
-                        place->levels[i].name = i ? infp_import_text("[unknown]") : unnamed(p, place->object);
+                        place->levels[i].name = i ? infp_import_text("[unknown]")
+                                                  : infp_import_place_name(&p->name, place->object, NULL);
         }
         if (take_python(&place->levels[0]))
                 place->kind = INFP_FRAME_PYTHON;
@@ -248,7 +231,9 @@ static void weigh(struct perf_script *p, const struct infp_perf_head *head)
 
         if (!type.size) {
                 type = head->event.size ? head->event : infp_import_text("samples");
-                unit = infp_import_text("count");
+                unit = infp_import_text("bytes");
+                if (!head->has_period || !infp_import_heap(type, unit)) /* of ours */
+                        unit = infp_import_text("count");
         }
         if (slash && slash + 1 < head->event.data + head->event.size) {
                 type.size = (size_t) (slash - type.data);

@@ -1,7 +1,7 @@
 /* pprof: profile.proto, plain or packed by gzip, as Go, gperftools' converters, Rust, Java, Node and parca write it. Samples are sums
  * without times: all of them lie at the profile's begin. */
 #include <errno.h>
-#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +65,7 @@ struct pprof_mode {
         char mode[INFP_IMPORT_MODE_TEXT];
         int weight, samples; /* positions; samples -1: the file has no such count */
         double factor;       /* of the weight */
+        bool is_heap;        /* its count is of blocks, not of samples */
 };
 
 struct pprof {
@@ -84,6 +85,7 @@ struct pprof {
         struct pprof_type types[PPROF_MAX_TYPES], period_type;
         unsigned n_types;
         int64_t period, time_ns, duration_ns;
+        double mean; /* bytes from one sampled block to the next, on average; 0: not known */
         struct pprof_mode modes[PPROF_MAX_TYPES];
         unsigned n_modes;
         struct infp_import_place place;
@@ -332,37 +334,17 @@ static int read_lines(struct pprof *p, const struct pprof_location *location, st
         return 0;
 }
 
-/* The kernel's way to show the path of a deleted file. */
-static struct infp_import_text without_deleted(struct infp_import_text path, bool *ret_is_deleted)
-{
-        static const char suffix[] = " (deleted)";
-        const size_t size = sizeof(suffix) - 1;
-
-        *ret_is_deleted = path.size > size && !memcmp(path.data + path.size - size, suffix, size);
-        if (*ret_is_deleted)
-                path.size -= size;
-        return path;
-}
-
 /* "[libfoo.so+0x1200]": the offset in the file where the mapping reports it. */
 static void name_by_address(struct pprof *p, const struct pprof_location *location, const struct pprof_mapping *mapping)
 {
-        const struct infp_import_text object = p->place.object;
-        const char *slash = infp_import_last(object, '/');
-        const char *base = slash ? slash + 1 : object.data;
-        const int size = object.size ? (int) (object.data + object.size - base) : 0;
         uint64_t address = location->address;
 
         if (mapping && address >= mapping->start && (!mapping->end || address < mapping->end))
                 address = address - mapping->start + mapping->offset;
-        infp_str_clear(&p->name);
-        if (size > 0 && size < 4096)
-                infp_str_printf(&p->name, "[%.*s+0x%" PRIx64 "]", size, base, address);
-        else
-                infp_str_printf(&p->name, "[0x%" PRIx64 "]", address);
         p->place.is_unnamed = true;
         p->place.n_levels = 1;
-        p->place.levels[0] = (struct infp_import_level){ .name = { p->name.data, p->name.size } };
+        p->place.levels[0] =
+                (struct infp_import_level){ .name = infp_import_place_name(&p->name, p->place.object, &address) };
 }
 
 static bool has_name(const struct infp_import_place *place)
@@ -378,7 +360,6 @@ static int make_place(struct pprof *p, const struct pprof_location *location, st
         const uint64_t *number = infp_map_get(&p->mapping_by_id, location->mapping);
         const struct pprof_mapping *mapping = number ? &p->mappings[*number] : NULL;
         struct infp_import_place *place = &p->place;
-        bool is_deleted;
 
         if (location->mapping && !mapping)
                 return broken(p, location->message.at, "a location refers to a missing mapping", err);
@@ -387,7 +368,7 @@ static int make_place(struct pprof *p, const struct pprof_location *location, st
         if (mapping) {
                 INFP_TRY(string_at(p, mapping->path, location->message.at, &place->object, err));
                 INFP_TRY(string_at(p, mapping->build_id, location->message.at, &place->build_id, err));
-                place->object = without_deleted(place->object, &is_deleted);
+                infp_import_cut(&place->object, " (deleted)");
         }
         INFP_TRY(read_lines(p, location, err));
         if (!place->n_levels)
@@ -429,7 +410,7 @@ static int put_mappings(struct pprof *p, struct infp_err *err)
 
                 INFP_TRY(string_at(p, from->path, p->begin, &mapping.path, err));
                 INFP_TRY(string_at(p, from->build_id, p->begin, &mapping.build_id, err));
-                mapping.path = without_deleted(mapping.path, &mapping.is_deleted);
+                mapping.is_deleted = infp_import_cut(&mapping.path, " (deleted)");
                 INFP_TRY(infp_import_mapping(p->writer, &mapping, err));
         }
         return 0;
@@ -509,6 +490,8 @@ static int choose_modes(struct pprof *p, struct infp_err *err)
         if (!p->n_types)
                 return broken(p, p->begin, "no sample type is given", err);
         INFP_TRY(read_types(p, types, &period, err));
+        if (p->period > 0 && infp_import_is(period.type, "space") && infp_import_is(period.unit, "bytes"))
+                p->mean = (double) p->period;
         for (unsigned i = 0; i < p->n_types; i++) {
                 struct pprof_mode *mode;
                 int count;
@@ -518,6 +501,7 @@ static int choose_modes(struct pprof *p, struct infp_err *err)
                 count = count_of(types, (int) i, p->n_types);
                 mode = add(p, (int) i, count);
                 mode->factor = infp_import_mode(types[i].type, types[i].unit, mode->mode);
+                mode->is_heap = infp_import_heap(types[i].type, types[i].unit) != NULL;
                 if (count >= 0)
                         types[count].is_used = true;
         }
@@ -657,6 +641,17 @@ static int take_field(struct pprof *p, struct sample *s, const struct infp_proto
         }
 }
 
+/* Of the heap the count is of blocks that samples stand for, as their writer has estimated. */
+static void count_blocks(const struct pprof *p, struct infp_import_sample *row)
+{
+        const double blocks = (double) row->samples,
+                     each = blocks > 0 && p->mean > 0 ? infp_heap_objects(row->weight / blocks, p->mean) : 0;
+
+        row->objects = blocks;
+        if (each > 0)
+                row->samples = (int64_t) fmax(1, floor(blocks / each + 0.5));
+}
+
 /* A row for each kind of value that is not zero. */
 static int put_rows(struct pprof *p, struct sample *s, struct infp_err *err)
 {
@@ -667,6 +662,9 @@ static int put_rows(struct pprof *p, struct sample *s, struct infp_err *err)
                 s->row.samples = mode->samples >= 0 ? s->values[mode->samples] : value > 0;
                 s->row.weight = (double) value * mode->factor;
                 s->row.mode = mode->mode;
+                s->row.objects = 0;
+                if (mode->is_heap && mode->samples >= 0)
+                        count_blocks(p, &s->row);
                 if (value || s->row.samples)
                         INFP_TRY(infp_import_sample(p->writer, &s->row, err));
         }
@@ -734,7 +732,9 @@ static int read_profile(struct pprof *p, struct infp_err *err)
         INFP_TRY(choose_modes(p, err));
         INFP_TRY(begin(p, err));
         INFP_TRY(put_mappings(p, err));
-        return read_samples(p, err);
+        INFP_TRY(read_samples(p, err));
+        return infp_import_heap_method(p->writer, "its writer", (uint64_t) p->mean,
+                                       "of which the file does not say whether it counts each block", err);
 }
 
 static int read_pprof(struct infp_import_input *input, struct infp_import_writer *writer, struct infp_err *err)

@@ -298,6 +298,8 @@ static void take_unit(struct speedscope *s, const json_t *profile)
                 strncpy(s->mode, s->own_mode, sizeof(s->mode) - 1);
         else if (s->seconds > 0)
                 strcpy(s->mode, "time/seconds");
+        else if (infp_import_is(unit, "bytes") && infp_import_wanted(s->writer, NULL))
+                strcpy(s->mode, infp_import_wanted(s->writer, NULL));
         else
                 infp_import_mode(infp_import_text("weight"), unit, s->mode);
         if (s->own_mode && strchr(s->own_mode, '/'))

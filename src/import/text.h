@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* data NULL: none. */
@@ -73,6 +74,44 @@ static inline const char *infp_import_last(struct infp_import_text text, char c)
 {
         /* Tests both: with sanitizers gcc 12 assumes NULL in texts that are not empty. */
         return text.data && text.size ? memrchr(text.data, c, text.size) : NULL;
+}
+
+/* Takes a hexadecimal number off the text, and the blanks before it. False: there is none, or it has more than 16 digits. */
+static inline bool infp_import_hex(struct infp_import_text *text, uint64_t *ret)
+{
+        size_t at = 0, begin;
+        uint64_t v = 0;
+
+        while (at < text->size && infp_import_is_blank(text->data[at]))
+                at++;
+        for (begin = at; at < text->size; at++) {
+                const char c = text->data[at];
+                const int digit = c >= '0' && c <= '9'                     ? c - '0'
+                                  : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+                                                                           : -1;
+
+                if (digit < 0)
+                        break;
+                v = v << 4 | (uint64_t) digit;
+        }
+        if (at == begin || at - begin > 16)
+                return false;
+        *text = infp_import_from(*text, text->data + at);
+        *ret = v;
+        return true;
+}
+
+/* Takes the next word off the text, and the blanks before it; an empty one where there is none. */
+static inline struct infp_import_text infp_import_word(struct infp_import_text *text)
+{
+        struct infp_import_text ret = infp_import_trim(*text);
+        size_t n = 0;
+
+        while (n < ret.size && !infp_import_is_blank(ret.data[n]))
+                n++;
+        *text = infp_import_from(ret, ret.data + n);
+        ret.size = n;
+        return ret;
 }
 
 /* The part after the last slash of a path. */

@@ -23,30 +23,21 @@ double infp_import_seconds(struct infp_import_text unit)
         return 0;
 }
 
-/* What other profilers call our modes. */
-static enum infp_stack_mode other_name(struct infp_import_text type)
-{
-        static const struct {
-                const char *name;
-                enum infp_stack_mode mode;
-        } names[] = {
-                { "cpu-time", INFP_STACK_CPU },   { "cpu_time", INFP_STACK_CPU },    { "wall-time", INFP_STACK_WALL },
-                { "wall_time", INFP_STACK_WALL }, { "off_cpu", INFP_STACK_OFF_CPU }, { "offcpu", INFP_STACK_OFF_CPU },
-        };
-
-        for (unsigned i = 0; i < INFP_COUNT(names); i++)
-                if (infp_import_is(type, names[i].name))
-                        return names[i].mode;
-        return INFP_STACK_MODES;
-}
-
 const char *infp_import_clock(struct infp_import_text type)
 {
-        const enum infp_stack_mode own = infp_stack_mode_by_name(type.data, type.size),
-                                   mode = own < INFP_STACK_MODES ? own : other_name(type);
+        const enum infp_stack_mode mode = infp_stack_mode_by_name(type.data, type.size);
 
         return mode < INFP_STACK_MODES && !strcmp(infp_stack_modes[mode].unit, "seconds") ? infp_stack_modes[mode].name
                                                                                           : NULL;
+}
+
+const struct infp_stack_mode_is *infp_import_heap(struct infp_import_text type, struct infp_import_text unit)
+{
+        const enum infp_stack_mode mode = infp_stack_mode_by_name(type.data, type.size);
+
+        return mode < INFP_STACK_MODES && infp_stack_modes[mode].space && infp_import_is(unit, "bytes")
+                       ? &infp_stack_modes[mode]
+                       : NULL;
 }
 
 /* Control characters and invalid UTF-8 are not allowed in a mode's name. */
@@ -73,12 +64,13 @@ static size_t put(char *to, size_t cap, struct infp_import_text text)
 double infp_import_mode(struct infp_import_text type, struct infp_import_text unit, char ret[INFP_IMPORT_MODE_TEXT])
 {
         const double seconds = infp_import_seconds(unit);
-        const char *mode = seconds > 0 ? infp_import_clock(type) : NULL;
+        const struct infp_stack_mode_is *heap = infp_import_heap(type, unit);
+        const char *mode = seconds > 0 ? infp_import_clock(type) : heap ? heap->name : NULL;
         size_t n;
 
         if (mode) {
                 strcpy(ret, mode);
-                return seconds;
+                return seconds > 0 ? seconds : 1;
         }
         n = put(ret, 60, type.size ? type : infp_import_text("value"));
         ret[n++] = '/';

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 struct infp_import_writer {
         struct infp_import_rows rows;
         const char *path;
+        const char *wanted; /* mode, NULL: as the file says */
         const struct infp_table *process;
         int process_pid, process_name; /* cells */
         struct infp_imported *found;
@@ -35,8 +37,8 @@ enum { MAX_FRAMES = 3000000, MAX_ENTITIES = 3000000 };
 
 /* Entities before the facts that name them. */
 static const struct infp_table *const tables[] = {
-        &infp_table_clock,  &infp_table_columns, &infp_table_frames,   &infp_table_symbols,
-        &infp_table_stacks, &infp_table_threads, &infp_table_mappings, &infp_table_stack_samples,
+        &infp_table_clock,   &infp_table_columns,  &infp_table_frames,        &infp_table_symbols, &infp_table_stacks,
+        &infp_table_threads, &infp_table_mappings, &infp_table_stack_samples, &infp_table_sampler,
 };
 
 static int cell_of(const struct infp_table *table, const char *column)
@@ -71,6 +73,7 @@ int infp_import_writer_new(struct infp_run *run, const struct infp_import_option
         if (!w)
                 return infp_fail(err, -ENOMEM, "not enough memory to import");
         w->path = options->path;
+        w->wanted = options->mode;
         w->process = options->process;
         w->found = found;
         r = init(w, run, options->sink, err);
@@ -260,6 +263,8 @@ static int add_frame(struct infp_import_writer *w, const struct infp_import_plac
         infp_row_str(row, INFP_FRAMES_KIND, infp_frame_kind_name(place->kind));
         put_text(w, row, INFP_FRAMES_OBJECT, place->object);
         put_text(w, row, INFP_FRAMES_BUILD_ID, place->build_id);
+        if (place->has_address)
+                infp_row_u64(row, INFP_FRAMES_ADDRESS, place->address);
         INFP_TRY(infp_import_put(&w->rows, err));
         return put_levels(w, place, *ret, err);
 }
@@ -490,6 +495,8 @@ static int put_sample(struct infp_import_writer *w, const struct infp_import_sam
                 infp_row_id(row, INFP_STACK_SAMPLES_STACK, sample->stack);
         infp_row_f64(row, INFP_STACK_SAMPLES_WEIGHT, sample->weight);
         infp_row_i64(row, INFP_STACK_SAMPLES_SAMPLES, sample->samples);
+        if (sample->objects > 0)
+                infp_row_f64(row, INFP_STACK_SAMPLES_OBJECTS, sample->objects);
         put_text(w, row, INFP_STACK_SAMPLES_STATE, sample->state);
         infp_row_str(row, INFP_STACK_SAMPLES_MODE, sample->mode);
         infp_row_bool(row, INFP_STACK_SAMPLES_IS_TRUNCATED, sample->is_truncated);
@@ -510,6 +517,37 @@ int infp_import_sample(struct infp_import_writer *w, const struct infp_import_sa
         INFP_TRY(infp_import_rotate(&w->rows, &has_rotated, err));
         if (has_rotated)
                 infp_ids_clear(&w->entities);
+        return 0;
+}
+
+const char *infp_import_wanted(const struct infp_import_writer *w, const char *otherwise)
+{
+        return w->wanted ? w->wanted : otherwise;
+}
+
+int infp_import_heap_method(struct infp_import_writer *w, const char *who, uint64_t mean_bytes, const char *otherwise,
+                            struct infp_err *err)
+{
+        const struct infp_imported *found = w->found;
+        char method[256];
+
+        if (mean_bytes)
+                snprintf(method, sizeof(method), "%s, one each %llu bytes on average: bytes are estimated from them",
+                         who, (unsigned long long) mean_bytes);
+        else
+                snprintf(method, sizeof(method), "%s, %s", who, otherwise);
+        for (unsigned i = 0; i < found->n_modes; i++) {
+                const enum infp_stack_mode mode = infp_stack_mode_of(found->modes[i].mode);
+                struct infp_row *row;
+
+                if (mode == INFP_STACK_MODES || !infp_stack_modes[mode].space)
+                        continue;
+                row = infp_import_row(&w->rows, &infp_table_sampler, infp_import_last_t_ns(found, w->begin_t_ns));
+                infp_row_str(row, INFP_SAMPLER_MODE, infp_stack_modes[mode].name);
+                infp_row_str(row, INFP_SAMPLER_METHOD, method);
+                infp_row_i64(row, INFP_SAMPLER_TAKEN, (int64_t) found->modes[i].samples);
+                INFP_TRY(infp_import_put(&w->rows, err));
+        }
         return 0;
 }
 

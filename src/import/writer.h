@@ -26,6 +26,8 @@ struct infp_import_place {
         enum infp_frame_kind kind;
         struct infp_import_text object, build_id;
         bool is_unnamed; /* the name is a place, not a function */
+        bool has_address;
+        uint64_t address; /* as in the headers of the object: `infprof symbolize` finds a name by it */
         unsigned n_levels;
         struct infp_import_level levels[INFP_IMPORT_MAX_LEVELS]; /* the compiled function, then what was inlined */
 };
@@ -40,6 +42,7 @@ struct infp_import_sample {
         bool is_truncated;
         int64_t samples;
         double weight;
+        double objects; /* of the heap: blocks; 0: not known */
         const char *mode;
         struct infp_import_text state; /* none: running, or unknown */
 };
@@ -65,6 +68,15 @@ int infp_import_stack(struct infp_import_writer *writer, const uint64_t *frames,
                       uint64_t *ret, bool *ret_truncated, struct infp_err *err);
 int infp_import_sample(struct infp_import_writer *writer, const struct infp_import_sample *sample,
                        struct infp_err *err);
+
+/* Where a file does not say what its numbers measure: the mode that the user has named, else `otherwise`. */
+const char *infp_import_wanted(const struct infp_import_writer *writer, const char *otherwise);
+
+/* How samples of the heap were taken, for table sampler, a row each mode that is there; after the last of them. mean_bytes: from one
+ * sampled block to the next; 0: `otherwise` says it. who: the allocator or profiler. */
+#define INFP_IMPORT_EXACT "which sees each block: its figures are exact, and intervals do not apply to them"
+int infp_import_heap_method(struct infp_import_writer *writer, const char *who, uint64_t mean_bytes,
+                            const char *otherwise, struct infp_err *err);
 
 struct infp_import_mapping {
         int32_t pid; /* 0: not known */

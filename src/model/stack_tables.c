@@ -1,6 +1,7 @@
 #include "model/stack_tables.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -75,6 +76,7 @@ static const struct infp_column sample_columns[] = {
         [INFP_STACK_SAMPLES_IS_COMPLETED] = INFP_COLUMN(is_completed, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The outer frames were read from memory just after the sample: the thread was still in the same call, as far as can be seen."),
         [INFP_STACK_SAMPLES_CUT_BYTES] = INFP_COLUMN(cut_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "How deep a stack got that is_truncated: bytes from its stack pointer to the first one that was missing; null = it is whole, or it was not memory that was missing."),
         [INFP_STACK_SAMPLES_TASK] = INFP_COLUMN(task, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Mode async: name of the asyncio task, whose loop the thread runs."),
+        [INFP_STACK_SAMPLES_OBJECTS] = INFP_COLUMN(objects, F64, GAUGE, count, DERIVED, NO, NULL, 0, NULL, "Modes of the heap: blocks that the row stands for, of sampled ones an estimate; null = not known."),
 };
 
 static const struct infp_column heap_columns[] = {
@@ -233,25 +235,45 @@ const struct infp_table infp_table_stack_samples = {
 };
 
 const struct infp_stack_mode_is infp_stack_modes[INFP_STACK_MODES] = {
-        [INFP_STACK_CPU] = { "cpu", "seconds", "CPU", "by CPU time", false },
+        [INFP_STACK_CPU] = { "cpu", "seconds", "CPU", "by CPU time", .others = "cpu-time\0cpu_time\0" },
         [INFP_STACK_PYTHON] = { "python", "seconds", "Python",
-                                "by CPU time, of Python frames that were read beside the native stacks", false },
-        [INFP_STACK_WALL] = { "wall", "seconds", "Wall-clock", "by wall-clock time of all threads", true },
-        [INFP_STACK_OFF_CPU] = { "off-cpu", "seconds", "Off-CPU", "by time that threads waited", true },
+                                "by CPU time, of Python frames that were read beside the native stacks" },
+        [INFP_STACK_WALL] = { "wall", "seconds", "Wall-clock", "by wall-clock time of all threads", true,
+                              "wall-time\0wall_time\0" },
+        [INFP_STACK_OFF_CPU] = { "off-cpu", "seconds", "Off-CPU", "by time that threads waited", true,
+                                 "off_cpu\0offcpu\0" },
         [INFP_STACK_ASYNC] = { "async", "seconds", "Asyncio", "by time of all tasks of asyncio", true },
         [INFP_STACK_LAG] = { "lag", "seconds", "Event loop lag", "by time that a callback held an event loop", true },
-        [INFP_STACK_HEAP] = { "heap", "bytes", "Heap", "by bytes of the heap that were in use at the end", false },
+        [INFP_STACK_HEAP] = { "heap", "bytes", "Heap", "by bytes of the heap that were in use at the end",
+                              .others = "heap-live\0inuse_space\0", .space = "inuse_space",
+                              .objects = "inuse_objects" },
         [INFP_STACK_HEAP_PEAK] = { "heap-peak", "bytes", "Heap peak",
-                                   "by bytes of the heap that were in use when each process had the most", false },
-        [INFP_STACK_HEAP_ALLOCATED] = { "heap-allocated", "bytes", "Allocated", "by bytes that were allocated", false },
+                                   "by bytes of the heap that were in use when each process had the most",
+                                   .others = "peak_space\0", .space = "peak_space", .objects = "peak_objects" },
+        [INFP_STACK_HEAP_ALLOCATED] = { "heap-allocated", "bytes", "Allocated", "by bytes that were allocated",
+                                        .others = "alloc_space\0", .space = "alloc_space", .objects = "alloc_objects" },
 };
+
+static bool is_name(const char *of, const char *name, size_t size)
+{
+        return strlen(of) == size && !memcmp(of, name, size);
+}
+
+static bool is_called(const struct infp_stack_mode_is *mode, const char *name, size_t size)
+{
+        if (is_name(mode->name, name, size))
+                return true;
+        for (const char *other = mode->others; other && *other; other += strlen(other) + 1)
+                if (is_name(other, name, size))
+                        return true;
+        return false;
+}
 
 enum infp_stack_mode infp_stack_mode_by_name(const char *name, size_t size)
 {
         unsigned i = 0;
 
-        while (i < INFP_STACK_MODES &&
-               (strlen(infp_stack_modes[i].name) != size || memcmp(infp_stack_modes[i].name, name, size) != 0))
+        while (i < INFP_STACK_MODES && !is_called(&infp_stack_modes[i], name, size))
                 i++;
         return (enum infp_stack_mode) i;
 }
@@ -259,6 +281,20 @@ enum infp_stack_mode infp_stack_mode_by_name(const char *name, size_t size)
 enum infp_stack_mode infp_stack_mode_of(const char *name)
 {
         return name ? infp_stack_mode_by_name(name, strlen(name)) : INFP_STACK_MODES;
+}
+
+enum infp_stack_mode infp_stack_mode_of_objects(const char *name)
+{
+        unsigned i = 0;
+
+        while (i < INFP_STACK_MODES && (!infp_stack_modes[i].objects || strcmp(infp_stack_modes[i].objects, name) != 0))
+                i++;
+        return (enum infp_stack_mode) i;
+}
+
+double infp_heap_objects(double size_bytes, double mean_bytes)
+{
+        return size_bytes > 0 ? -1 / expm1(-size_bytes / mean_bytes) : 0;
 }
 
 static const char *const gils[INFP_GILS] = {

@@ -73,6 +73,7 @@ enum infp_stack_samples_cell {
         INFP_STACK_SAMPLES_IS_COMPLETED,
         INFP_STACK_SAMPLES_CUT_BYTES,
         INFP_STACK_SAMPLES_TASK,
+        INFP_STACK_SAMPLES_OBJECTS,
         INFP_STACK_SAMPLES_N,
 };
 
@@ -165,14 +166,22 @@ enum infp_stack_mode {
         INFP_STACK_MODES, /* none of ours: of an imported profile */
 };
 struct infp_stack_mode_is {
-        const char *name, *unit; /* as stored in stack_samples.mode; of weights: "seconds", "bytes" */
-        const char *title;       /* of its flame graph: "Off-CPU" */
-        const char *words;       /* of its table of functions: "by CPU time" */
-        bool is_begin;           /* what a row stands for begins at its t_ns; else it ends there */
+        const char *name, *unit;     /* as stored in stack_samples.mode; of weights: "seconds", "bytes" */
+        const char *title;           /* of its flame graph: "Off-CPU" */
+        const char *words;           /* of its table of functions: "by CPU time" */
+        bool is_begin;               /* what a row stands for begins at its t_ns; else it ends there */
+        const char *others;          /* what other profilers call it, NUL after each: "cpu-time"; NULL: nothing else */
+        const char *space, *objects; /* of the heap: what pprof calls its bytes and their blocks; else NULL */
 };
 extern const struct infp_stack_mode_is infp_stack_modes[INFP_STACK_MODES];
+/* By any of its names, but that of its objects. */
 enum infp_stack_mode infp_stack_mode_by_name(const char *name, size_t size);
-enum infp_stack_mode infp_stack_mode_of(const char *name); /* the same of a string; NULL: INFP_STACK_MODES */
+enum infp_stack_mode infp_stack_mode_of(const char *name);         /* the same of a string; NULL: INFP_STACK_MODES */
+enum infp_stack_mode infp_stack_mode_of_objects(const char *name); /* "inuse_objects" is of heap */
+
+/* Blocks that a sampled one stands for where a block of size bytes is taken with the probability 1 - e^(-size / mean): of a Poisson
+ * process over bytes one point at least. 0 of an empty one, which is never taken. */
+double infp_heap_objects(double size_bytes, double mean_bytes);
 
 /* What a thread has of its Python interpreter's GIL; as stored in stack_samples.gil. */
 enum infp_gil {

@@ -88,6 +88,45 @@ def test_truth(record, tmp_path):
     assert all(row["stack"] for row in rows if row["process"] == parent)
 
 
+KEEPS = """
+#include <stdlib.h>
+static void *kept[1000];
+__attribute__((noinline)) void keep(int i) { kept[i] = malloc(1000); }
+__attribute__((noinline)) void churn(void) { char *volatile p = malloc(1000); p[0] = 1; free(p); }
+int main(void)
+{
+        for (int i = 0; i < 1000; i++) {
+                keep(i);
+                churn();
+        }
+        return 0;
+}
+"""
+
+
+@needs_gcc
+def test_pprof_and_blocks(infprof, record, build, tmp_path):
+    """One file has all modes, with bytes and blocks: of 2,000 and 1,000 blocks within 5.5 standard deviations."""
+    done = record(f"--heap={MEAN}", "--no-snapshots", command=[build(KEEPS)])
+    assert done.returncode == 0, done.stderr
+    sums = collections.defaultdict(lambda: [0, 0])
+    for row in done.run.table("stack_samples"):
+        sums[row["mode"]][0] += row["weight"]
+        sums[row["mode"]][1] += row["objects"]
+    p = 1 - math.exp(-1000 / MEAN)
+    for mode, n in (("heap-allocated", 2000), ("heap", 1000), ("heap-peak", 1000)):
+        assert abs(sums[mode][1] - n) <= 5.5 * math.sqrt(n * (1 - p) / p) + 100, (mode, sums)  # libc has blocks of its own
+    path = tmp_path / "heap.pb.gz"
+    assert run([infprof, "flamegraph", "-r", done.run.path, "--mode", "inuse_space", "--pprof", "-o", path]).returncode == 0
+    said = json.loads(run([infprof, "import", path, "-o", tmp_path / "again", "--json"]).stdout)
+    assert {mode["mode"] for mode in said["modes"]} == set(sums)
+    for mode in said["modes"]:
+        assert mode["weight"] == pytest.approx(sums[mode["mode"]][0], rel=1e-3)
+        assert mode["samples"] == pytest.approx(sums[mode["mode"]][1], rel=0.02)
+    folded = run([infprof, "flamegraph", "-r", done.run.path, "--mode", "alloc_objects", "--folded"]).stdout
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == pytest.approx(sums["heap-allocated"][1], rel=0.01)
+
+
 LEAK = """\
 import json
 kept = []

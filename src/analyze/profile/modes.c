@@ -66,13 +66,24 @@ static bool has_mode(const struct infp_profile_reader *reader, enum infp_stack_m
         return false;
 }
 
+/* The mode that is stored, of what the user calls it: "inuse_space", or "inuse_objects", which counts blocks. */
+static const char *stored_name(struct infp_profile_reader *reader, const char *asked)
+{
+        const enum infp_stack_mode of = infp_stack_mode_of(asked), counted = infp_stack_mode_of_objects(asked);
+
+        reader->takes_objects = of == INFP_STACK_MODES && counted < INFP_STACK_MODES;
+        if (reader->takes_objects)
+                return infp_stack_modes[counted].name;
+        return of < INFP_STACK_MODES ? infp_stack_modes[of].name : asked;
+}
+
 /* The place of the chosen mode among those seen. */
-static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struct infp_err *err)
+static int choose(struct infp_profile_reader *reader, uint32_t *ret, struct infp_err *err)
 {
         const bool prefers_python = has_mode(reader, INFP_STACK_PYTHON) &&
                                     (reader->options->part == INFP_PROFILE_PYTHON || !has_mode(reader, INFP_STACK_CPU));
         const char *asked = reader->options->mode
-                                    ? reader->options->mode
+                                    ? stored_name(reader, reader->options->mode)
                                     : infp_stack_modes[prefers_python ? INFP_STACK_PYTHON : INFP_STACK_CPU].name;
         char names[256];
 
@@ -96,10 +107,17 @@ static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struc
                 }
         name_modes(reader, names, sizeof(names));
         if (reader->options->mode)
-                return infp_fail(err, -ENOENT, "the run has no samples of mode '%.64s' there; it has: %s", asked,
-                                 names);
+                return infp_fail(err, -ENOENT, "the run has no samples of mode '%.64s' there; it has: %s",
+                                 reader->options->mode, names);
         return infp_fail(err, -EINVAL,
                          "the run has samples of several modes, none of them cpu; choose one with --mode: %s", names);
+}
+
+static bool is_of_heap(const char *name)
+{
+        const enum infp_stack_mode mode = infp_stack_mode_of(name);
+
+        return mode < INFP_STACK_MODES && infp_stack_modes[mode].space;
 }
 
 /* Leaves only the chosen one, or those of its unit. */
@@ -107,12 +125,13 @@ static void keep(struct infp_profile_reader *reader, uint32_t chosen)
 {
         struct infp_profile *s = reader->profile;
         const char *text = mode_text(s, reader->modes[chosen]);
+        const bool takes_heap = reader->options->of_heap && is_of_heap(text);
         uint32_t n = 0;
 
-        s->unit = infp_profile_unit(text);
-        snprintf(s->mode, sizeof(s->mode), "%s", text);
+        s->unit = reader->takes_objects ? "count" : infp_profile_unit(text);
+        snprintf(s->mode, sizeof(s->mode), "%s", reader->takes_objects ? reader->options->mode : text);
         for (uint32_t i = 0; i < reader->n_modes; i++)
-                if (i == chosen ||
+                if (i == chosen || (takes_heap && is_of_heap(mode_text(s, reader->modes[i]))) ||
                     (reader->options->all_modes && !strcmp(infp_profile_unit(mode_text(s, reader->modes[i])), s->unit)))
                         reader->modes[n++] = reader->modes[i];
         reader->n_modes = n;

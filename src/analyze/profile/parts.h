@@ -19,12 +19,13 @@ struct infp_profile_reader {
         uint32_t cap_processes, cap_threads, cap_sums, cap_times, cap_moments, cap_nodes, cap_frames;
         uint32_t modes[64], n_modes; /* that are taken */
         bool has_weights;
+        bool takes_objects; /* in the place of weights: mode inuse_objects and the like */
 };
 
 /* In the place of the names that asyncio gives to tasks: "Task-17" says nothing. */
 #define INFP_PROFILE_NO_TASK_NAME "Task-N"
 
-enum { INFP_PROFILE_COLUMNS = 12 };
+enum { INFP_PROFILE_COLUMNS = 13 };
 
 /* An open table and where the wanted columns are in it (-1: nowhere). */
 struct infp_profile_scan {

@@ -82,6 +82,7 @@ struct infp_profile_sum {
         struct infp_profile_cut cut;
         uint64_t samples, completed_samples; /* of them: outer frames were read just after the sample */
         double weight;                       /* 0 where no row had one */
+        double objects;                      /* of the heap: blocks; 0 where no row says it */
         double squares;                      /* of the weights, a sample */
 };
 
@@ -110,6 +111,7 @@ struct infp_profile_options {
         uint64_t t0, t1;    /* t1 0: no end */
         const char *mode;   /* as infp_flame_options */
         bool all_modes;     /* every mode that has the unit of the chosen one; without cpu: of the first in seconds */
+        bool of_heap;       /* with a mode of the heap all of these */
         const char *unit;   /* with all_modes: the modes of this unit; NULL: as above */
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
         enum infp_profile_part part;

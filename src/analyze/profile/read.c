@@ -19,7 +19,21 @@ static const struct infp_profile_column thread_columns[] = {
         [T_TID] = { "tid", INFP_I64 },  [T_NAME] = { "tName", INFP_STR },
         [T_PID] = { "tPid", INFP_I64 }, [T_PYTHON_NAME] = { "tPythonName", INFP_STR }
 };
-enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED, IS_COMPLETED, CUT_BYTES, TASK };
+enum {
+        PROCESS,
+        TID,
+        THREAD,
+        STACK,
+        WEIGHT,
+        SAMPLES,
+        STATE,
+        MODE,
+        IS_TRUNCATED,
+        IS_COMPLETED,
+        CUT_BYTES,
+        TASK,
+        OBJECTS
+};
 static const struct infp_profile_column sample_columns[] = {
         [PROCESS] = { "process", INFP_ID64 },
         [TID] = { "tid", INFP_I64 },
@@ -33,6 +47,7 @@ static const struct infp_profile_column sample_columns[] = {
         [IS_COMPLETED] = { "is_completed", INFP_BOOL },
         [CUT_BYTES] = { "cut_bytes", INFP_I64 },
         [TASK] = { "task", INFP_STR },
+        [OBJECTS] = { "objects", INFP_F64 },
 };
 
 /* The arrays hold what is hashed; 64 bits do not collide by chance. */
@@ -231,6 +246,13 @@ static int task_of(struct infp_profile_reader *reader, const struct infp_profile
                                                                                         : 0;
 }
 
+static double number(const struct infp_profile_scan *scan, unsigned column)
+{
+        const double v = infp_batch_f64(&scan->batch, (unsigned) scan->at[column], scan->row);
+
+        return isfinite(v) ? v : 0;
+}
+
 static int add_row(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, struct infp_err *err)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(&scan->batch, 0, scan->row);
@@ -238,6 +260,7 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
         struct infp_profile_sum is = { .stack = infp_profile_id(scan, STACK),
                                        .is_truncated = infp_profile_bool(scan, IS_TRUNCATED) };
         struct infp_profile *s = reader->profile;
+        const unsigned measure = reader->takes_objects ? OBJECTS : WEIGHT;
         double weight = 0;
         uint32_t i = 0;
 
@@ -248,9 +271,8 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
                 return 0;
         if (reader->options->keeps_tasks)
                 INFP_TRY(task_of(reader, scan, &is.task, err));
-        if (infp_profile_has(scan, WEIGHT)) {
-                weight = infp_batch_f64(&scan->batch, (unsigned) scan->at[WEIGHT], scan->row);
-                weight = isfinite(weight) ? weight : 0;
+        if (infp_profile_has(scan, measure)) {
+                weight = number(scan, measure);
                 reader->has_weights = true;
         }
         INFP_TRY(sum_of(reader, &is, &i, err));
@@ -258,6 +280,8 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
         s->sums[i].completed_samples += infp_profile_bool(scan, IS_COMPLETED) ? (uint64_t) n : 0;
         if (infp_profile_has(scan, CUT_BYTES))
                 infp_profile_cut(&s->sums[i].cut, infp_profile_i64(scan, CUT_BYTES), infp_profile_i64(scan, CUT_BYTES));
+        if (infp_profile_has(scan, OBJECTS))
+                s->sums[i].objects += number(scan, OBJECTS);
         s->sums[i].weight += weight;
         s->sums[i].squares += weight * weight / (double) n;
         s->samples += (uint64_t) n;
@@ -325,6 +349,11 @@ int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_er
         if (!s->samples && reader->options->process)
                 return infp_fail(err, -ENODATA, "the run has no stack samples of process %lld",
                                  (long long) reader->options->process);
+        if (!reader->has_weights && reader->takes_objects)
+                return infp_fail(
+                        err, -ENODATA,
+                        "the run does not say how many blocks its samples stand for; --mode %s has their bytes",
+                        infp_stack_modes[infp_stack_mode_of_objects(reader->options->mode)].name);
         if (!reader->has_weights)
                 weigh_by_samples(s);
         infp_sort(s->times, s->n_times, sizeof(*s->times), by_time);

@@ -1,6 +1,5 @@
 #include "sampler/inside/heap.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -45,12 +44,6 @@ static void put_row(struct infp_stacks *stacks, const struct infp_inside_block *
                 stacks->counts.modes[INFP_STACK_HEAP].dropped++;
 }
 
-/* A block of size bytes is sampled with the probability 1 - e^(-size / mean): of a Poisson process over bytes one point at least. */
-static double weight_of(uint64_t size, uint64_t mean_bytes)
-{
-        return size ? (double) size / -expm1(-(double) size / (double) mean_bytes) : 0;
-}
-
 /* Without memory the peak before stays. */
 static void keep_peak(struct infp_inside_heap *heap, uint64_t t_ns)
 {
@@ -74,14 +67,16 @@ void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *s
 {
         const uint64_t *freed = infp_map_get(&heap->early, block->id),
                        *freed_tid = infp_map_get(&heap->early_tids, block->id);
+        const double objects = infp_heap_objects((double) block->size, (double) block->mean);
         struct infp_inside_block one = {
                 *found,
                 block->id,
                 block->address,
-                { .t_ns = block->t_ns, .size = block->size, .weight = weight_of(block->size, block->mean) },
+                { .t_ns = block->t_ns, .size = block->size, .weight = (double) block->size * objects },
                 block->is_object
         };
 
+        one.found.objects = objects;
         one.found.mode = INFP_STACK_HEAP_ALLOCATED;
         infp_stacks_put(stacks, &one.found, one.weighed.weight, NULL);
         infp_inside_sites_allocated(&heap->sites, &one.found, &one.weighed);
@@ -162,6 +157,7 @@ void infp_inside_heap_end(struct infp_inside_heap *heap, struct infp_stacks *sta
                 site->found.mode = INFP_STACK_HEAP_PEAK;
                 site->found.cpu = -1;
                 site->found.samples = site->blocks;
+                site->found.objects = site->objects;
                 infp_stacks_put(stacks, &site->found, site->live, NULL);
         }
 }

@@ -35,6 +35,11 @@ static double variance_of(const struct infp_inside_weighed *block)
         return block->weight * (block->weight - (double) block->size);
 }
 
+static double objects_of(const struct infp_inside_weighed *block)
+{
+        return block->size ? block->weight / (double) block->size : 0;
+}
+
 void infp_inside_sites_allocated(struct infp_inside_sites *sites, const struct infp_stack_found *found,
                                  struct infp_inside_weighed *block)
 {
@@ -51,7 +56,7 @@ void infp_inside_sites_allocated(struct infp_inside_sites *sites, const struct i
         site->samples++;
         site->allocated += block->weight;
         site->allocated_variance += variance_of(block);
-        site->allocations += block->size ? block->weight / (double) block->size : 0;
+        site->allocations += objects_of(block);
 }
 
 void infp_inside_sites_held(struct infp_inside_sites *sites, const struct infp_inside_weighed *block)
@@ -63,6 +68,7 @@ void infp_inside_sites_held(struct infp_inside_sites *sites, const struct infp_i
         site = &sites->list[block->site];
         site->live += block->weight;
         site->variance += variance_of(block);
+        site->objects += objects_of(block);
         site->blocks++;
 }
 
@@ -80,6 +86,7 @@ void infp_inside_sites_freed(struct infp_inside_sites *sites, const struct infp_
         site->blocks--;
         site->live = site->blocks ? site->live - block->weight : 0;
         site->variance = site->blocks ? site->variance - variance_of(block) : 0;
+        site->objects = site->blocks ? site->objects - objects_of(block) : 0;
         site->low = site->live < site->low ? site->live : site->low;
 }
 

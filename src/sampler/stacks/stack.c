@@ -498,6 +498,8 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
         }
         infp_row_f64(row, INFP_STACK_SAMPLES_WEIGHT, weight);
         infp_row_i64(row, INFP_STACK_SAMPLES_SAMPLES, found->samples);
+        if (found->objects > 0)
+                infp_row_f64(row, INFP_STACK_SAMPLES_OBJECTS, found->objects);
         if (state)
                 infp_row_str(row, INFP_STACK_SAMPLES_STATE, state);
         if (found->gil)

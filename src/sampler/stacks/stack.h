@@ -64,6 +64,7 @@ struct infp_stack_found {
                 cut_bytes; /* from the stack pointer to what was not read; 0: nothing is missing, or it is not memory */
         const char *task;  /* mode async: its name; NULL: none */
         uint32_t samples;  /* of the row: 1; more where a thread did not run between several (wall.h) */
+        double objects;    /* of the heap: blocks that it stands for; 0: none */
 };
 
 /* Makes a stack of a sample, now or when the tables that it needs are there (a few ms to seconds later; moments of one thread then

@@ -73,7 +73,7 @@ int infp_folded_write(struct infp_out *out, const struct infp_flame *f, struct i
 {
         infp_autostr struct infp_str path = { 0 };
         infp_autofree size_t *ends = NULL; /* of the path at each depth */
-        const bool is_bytes = strcmp(f->unit, "bytes") == 0;
+        const bool is_weighed = strcmp(f->unit, "bytes") == 0 || infp_stack_mode_of_objects(f->mode) < INFP_STACK_MODES;
         uint32_t deepest = 0;
 
         for (uint32_t i = 0; i < f->n_nodes; i++)
@@ -91,7 +91,7 @@ int infp_folded_write(struct infp_out *out, const struct infp_flame *f, struct i
                         continue;
                 infp_str_put(&out->text, path.data, path.size);
                 infp_str_putc(&out->text, ' ');
-                infp_str_u64(&out->text, is_bytes ? (uint64_t) llround(node->self_weight) : node->self_samples);
+                infp_str_u64(&out->text, is_weighed ? (uint64_t) llround(node->self_weight) : node->self_samples);
                 infp_str_putc(&out->text, '\n');
                 infp_out_drain(out);
         }

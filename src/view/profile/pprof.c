@@ -1,4 +1,5 @@
-/* pprof's profile.proto (github.com/google/pprof), gzip. Two values a sample: samples/count, and what the mode measures.
+/* pprof's profile.proto (github.com/google/pprof), gzip. Two values a sample: samples/count, and what the mode measures; of the heap
+ * those of each of its modes that are there, as Go has them: alloc_objects, alloc_space, inuse_objects, inuse_space, of the peak as well.
  * Addresses are those in the object, so that each mapping begins at 0. */
 #include <errno.h>
 #include <math.h>
@@ -41,6 +42,11 @@ struct writer {
         uint32_t *mappings; /* of each frame: id, 0 none */
         double scale;       /* weight to the integer that stands in the file */
         uint32_t n_values;
+        struct heap {
+                enum infp_stack_mode mode;
+                bool has_objects;
+        } heaps[INFP_STACK_MODES]; /* of a profile of the heap: its modes */
+        unsigned n_heaps;
         bool failed;
 };
 
@@ -97,14 +103,51 @@ static void put_type(struct writer *w, unsigned field, const char *type, const c
         put(w, field);
 }
 
+/* Whether any sample is of the mode, and whether any says how many blocks it stands for. */
+static void find_heap(struct writer *w, enum infp_stack_mode mode)
+{
+        const struct infp_profile *s = w->profile;
+        struct heap *heap = &w->heaps[w->n_heaps];
+        bool is_any = false;
+
+        *heap = (struct heap){ .mode = mode };
+        for (uint32_t i = 0; i < s->n_sums; i++)
+                if (infp_stack_mode_of(infp_profile_str(s, s->sums[i].mode)) == mode) {
+                        is_any = true;
+                        heap->has_objects |= s->sums[i].objects > 0;
+                }
+        w->n_heaps += is_any;
+}
+
+/* In the order that Go has: allocated, then in use. */
+static void put_heap_types(struct writer *w, enum infp_stack_mode chosen)
+{
+        for (unsigned i = INFP_STACK_MODES; i-- > 0;)
+                if (infp_stack_modes[i].space)
+                        find_heap(w, (enum infp_stack_mode) i);
+        for (unsigned i = 0; i < w->n_heaps; i++) {
+                const struct infp_stack_mode_is *is = &infp_stack_modes[w->heaps[i].mode];
+
+                if (w->heaps[i].has_objects)
+                        put_type(w, P_SAMPLE_TYPE, is->objects, "count");
+                put_type(w, P_SAMPLE_TYPE, is->space, is->unit);
+        }
+        infp_protobuf_u64(&w->raw, P_DEFAULT_TYPE, string(w, infp_stack_modes[chosen].space));
+}
+
 /* "cpu" and seconds become cpu/nanoseconds; TYPE/UNIT of an imported profile is as it was. */
 static void put_types(struct writer *w, const struct infp_profile_about *about)
 {
         const struct infp_profile *s = w->profile;
         const bool is_seconds = !strcmp(s->unit, "seconds"), is_ns = is_seconds || !strcmp(s->unit, "nanoseconds");
         const char *unit = is_seconds ? "nanoseconds" : s->unit, *slash = strrchr(s->mode, '/');
+        const enum infp_stack_mode own = infp_stack_mode_of(s->mode);
         char type[sizeof(s->mode)];
 
+        if (own < INFP_STACK_MODES && infp_stack_modes[own].space) {
+                put_heap_types(w, own);
+                return;
+        }
         snprintf(type, sizeof(type), "%.*s", slash ? (int) (slash - s->mode) : (int) sizeof(type), s->mode);
         w->scale = is_seconds ? 1e9 : 1;
         w->n_values = !strcmp(unit, "samples") || !strcmp(s->mode, "samples/count") ? 1 : 2;
@@ -257,6 +300,25 @@ static void put_labels(struct writer *w, const struct infp_profile_sum *sum)
         put_label(w, "task", task, 0);
 }
 
+/* Of the heap: zero but of its own mode. */
+static void put_values(struct writer *w, const struct infp_profile_sum *sum)
+{
+        const enum infp_stack_mode mode = infp_stack_mode_of(infp_profile_str(w->profile, sum->mode));
+
+        for (unsigned i = 0; i < w->n_heaps; i++) {
+                const bool is_own = w->heaps[i].mode == mode;
+
+                if (w->heaps[i].has_objects)
+                        infp_protobuf_varint(&w->inner, is_own ? (uint64_t) llround(sum->objects) : 0);
+                infp_protobuf_varint(&w->inner, is_own ? (uint64_t) llround(sum->weight) : 0);
+        }
+        if (w->n_heaps)
+                return;
+        infp_protobuf_varint(&w->inner, sum->samples);
+        if (w->n_values > 1)
+                infp_protobuf_varint(&w->inner, (uint64_t) llround(sum->weight * w->scale));
+}
+
 static void put_sample(struct writer *w, const struct infp_profile_sum *sum)
 {
         const struct infp_profile *s = w->profile;
@@ -267,9 +329,7 @@ static void put_sample(struct writer *w, const struct infp_profile_sum *sum)
                 infp_protobuf_varint(&w->inner, (uint64_t) s->n_frames + 1);
         infp_protobuf_str(&w->message, 1, &w->inner);
         infp_str_clear(&w->inner);
-        infp_protobuf_varint(&w->inner, sum->samples);
-        if (w->n_values > 1)
-                infp_protobuf_varint(&w->inner, (uint64_t) llround(sum->weight * w->scale));
+        put_values(w, sum);
         infp_protobuf_str(&w->message, 2, &w->inner);
         infp_str_clear(&w->inner);
         put_labels(w, sum);
