@@ -1,0 +1,2 @@
+#define FORMAT "heaptrack"
+#include "fuzz_import.h"
