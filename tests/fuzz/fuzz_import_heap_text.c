@@ -1,0 +1,2 @@
+#define FORMAT "heap-text"
+#include "fuzz_import.h"
