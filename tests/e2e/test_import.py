@@ -1,9 +1,11 @@
 """`infprof import`: profiles of other programs become runs with the same sums, which every verb takes; what is broken is refused
-and leaves nothing. tests/fixtures/import holds what Go 1.26, perf 6.1 and Speedscope wrote; its answers are those of `go tool pprof -raw`
+and leaves nothing. tests/fixtures/import holds what Go 1.26, perf 6.1, Speedscope and profilers of the heap wrote; its answers are those of `go tool pprof -raw`
 and `perf report -n`."""
 import collections
 import gzip
 import json
+import math
+import os
 import pathlib
 import re
 import shutil
@@ -202,14 +204,130 @@ def test_go_cpu(infprof, run_dir, imported, folded):
 
 
 @pytest.mark.san
-def test_go_heap(imported, folded):
+def test_go_heap(infprof, run_dir, imported, folded):
     said = imported(FIXTURES / "go-heap.pprof")
-    assert {mode["mode"]: (mode["samples"], mode["weight"]) for mode in said["modes"]} == {
-        "alloc_space/bytes": (7131, 28082285), "inuse_space/bytes": (7110, 25407303)}
-    assert folded("--mode", "inuse_space/bytes") == {"runtime.main;main.main": 24882959, "runtime.main;runtime.makechan;runtime.mallocgc": 524344}
+    assert {mode["mode"]: mode["weight"] for mode in said["modes"]} == {"heap-allocated": 28082285, "heap": 25407303}
+    in_use = {"runtime.main;main.main": 24882959, "runtime.main;runtime.makechan;runtime.mallocgc": 524344}
+    for mode in ("heap", "heap-live", "inuse_space"):
+        assert folded("--mode", mode) == in_use
+    assert sum(folded("--mode", "inuse_objects").values()) == 7110
+    # Go samples a block each 512 KiB: of 7,110 that were estimated few were seen.
+    rows = query(infprof, run_dir, "select mode, sum(samples)::bigint as n, sum(objects) as objects from stack_samples group by mode order by mode")
+    assert [(row["mode"], row["objects"]) for row in rows] == [("heap", 7110), ("heap-allocated", 7131)]
+    assert rows[0]["n"] == 48  # 2,429 blocks of 10,244 bytes are 46.9998 samples, 4,681 of 112 are 1.0000
+    (row,) = query(infprof, run_dir, "select method from sampler where mode = 'heap'")
+    assert "one each 524288 bytes on average: bytes are estimated" in row["method"]
     # NewWriter was inlined into Write.
     builder = "runtime/pprof.profileWriter;runtime/pprof.(*profileBuilder).build;compress/gzip.(*Writer).Write;compress/flate.NewWriter"
-    assert folded("--mode", "alloc_space/bytes")[builder] > 500_000
+    assert folded("--mode", "heap-allocated")[builder] > 500_000
+
+
+# ---- the heap: what heaptrack 1.4, jemalloc 5.3, tcmalloc of gperftools 2.10 and memray 1.20 wrote of tests/fixtures/import/heap.c.txt and heap.py ----
+
+def test_heaptrack(infprof, run_dir, imported, folded):
+    """Answers are those of heaptrack_print -F with each cost type; it leaves out what calls main."""
+    said = imported(FIXTURES / "heaptrack.txt")
+    assert (said["format"], said["written_by"], said["notes"]) == ("heaptrack", "heaptrack 1.4.0", [])
+    assert {mode["mode"]: (mode["samples"], mode["weight"]) for mode in said["modes"]} == {
+        "heap-allocated": (311, 72704 + 10 * 1000 + 100 * 10000 + 200 * 64), "heap-peak": (111, 72704 + 10000 + 1000000), "heap": (50, 410000)}
+    assert by_leaf(folded("--mode", "heap")) == {"leak": 10000, "keep": 400000}
+    assert by_leaf(folded("--mode", "heap-peak"))["keep"] == 1000000
+    assert by_leaf(folded("--mode", "alloc_objects")) == {"leak": 10, "keep": 100, "churn": 200, "[libstdc++.so.6]": 1}
+    top = subprocess.run([infprof, "flamegraph", "-r", str(run_dir), "--mode", "heap", "--top"], capture_output=True, text=True, timeout=60)
+    assert "which sees each block: its figures are exact" in " ".join(top.stdout.split())
+    report = subprocess.run([infprof, "report", "functions", "-r", str(run_dir)], capture_output=True, text=True, timeout=60)
+    assert "keep" in report.stdout and "bytes of the heap that were in use at the end" in " ".join(report.stdout.split())
+    assert query(infprof, run_dir, "select distinct sFile, sLine from symbols where sName = 'churn'") == [{"sFile": "/tmp/h3x/t.c", "sLine": 7}]
+
+
+def test_heaptrack_folded(imported, folded):
+    """heaptrack_print -F --flamegraph-cost-type leaked: numbers that are bytes of what is in use, which the file does not say."""
+    said = imported(FIXTURES / "heaptrack-leaked.folded", "--mode", "heap-live")
+    assert [(mode["mode"], mode["weight"]) for mode in said["modes"]] == [("heap", 410000)]
+    assert folded("--mode", "heap") == {"main (t.c);leak (t.c)": 10000, "main (t.c);keep (t.c)": 400000}
+
+
+def test_jemalloc(infprof, run_dir, imported, folded):
+    """Counts of samples are made what they stand for as jeprof makes them: n / (1 - e^(-(bytes / n) / mean))."""
+    said = imported(FIXTURES / "jemalloc.heap")
+    blocks = {"leak": (2, 2056), "keep": (40, 396435), "libstdc++": (1, 81920)}
+
+    def estimate(n, size):
+        return size / (1 - math.exp(-size / n / 4096))
+
+    weight = sum(estimate(*block) for block in blocks.values())
+    assert [(mode["mode"], mode["samples"]) for mode in said["modes"]] == [("heap", 43), ("heap-allocated", 104)]
+    assert said["modes"][0]["weight"] == pytest.approx(weight)
+    # Addresses of calls, in the file: keep() calls malloc before 0x181 of its second page.
+    assert by_leaf(folded("--mode", "heap"))["[t+0x1180]"] == round(estimate(*blocks["keep"]))
+    rows = query(infprof, run_dir, "select fObject, fAddress from frames where fObject = '/tmp/h3x/t' order by fAddress")
+    assert [row["fAddress"] for row in rows] == [0x1090, 0x1166, 0x1180, 0x11b5, 0x11de, 0x11ef, 0x1220]
+    (row,) = query(infprof, run_dir, "select method, taken from sampler where mode = 'heap'")
+    assert row == {"method": "jemalloc, one each 4096 bytes on average: bytes are estimated from them", "taken": 43}
+
+
+def test_tcmalloc(infprof, run_dir, imported, folded):
+    imported(FIXTURES / "tcmalloc.heap")
+    assert by_leaf(folded("--mode", "heap")) == {"[t+0x1180]": 400000, "[t+0x1166]": 10000}
+    assert by_leaf(folded("--mode", "alloc_objects")) == {"[t+0x1180]": 100, "[t+0x1166]": 10, "[t+0x11b5]": 200}
+
+
+def test_memray(infprof, run_dir, imported, folded):
+    """Python's own bytearrays: 14 of 100,000 bytes at the peak, by two threads."""
+    said = imported(FIXTURES / "memray.csv")
+    assert (said["format"], [mode["mode"] for mode in said["modes"]]) == ("memray", ["heap-peak"])
+    by_function = by_leaf(folded("--mode", "heap-peak"))
+    assert 14 * 100_000 <= by_function["load"] < 14 * 100_100
+    assert {row["fKind"] for row in query(infprof, run_dir, "select distinct fKind from frames")} == {"python"}
+    modules = query(infprof, run_dir, "select distinct fObject from symbols where sName = '<module>'")
+    assert len({row["fObject"] for row in modules}) == 2  # of t.py, and of pkgutil, which memray loads
+    assert imported(FIXTURES / "memray.csv", "--mode", "heap")["modes"][0]["mode"] == "heap"
+
+
+WHERE = r"""
+#include <stdio.h>
+#include <stdint.h>
+__attribute__((noinline)) void allocates(void) { __asm__ volatile(""); }
+int main(void)
+{
+        char line[4096];
+        FILE *maps = fopen("/proc/self/maps", "r");
+        printf("heap_v2/1000\n@ 0x%zx 0x%zx\n t*: 1: 5000 [0: 0]\n\nMAPPED_LIBRARIES:\n", (size_t) (uintptr_t) allocates + 1, (size_t) (uintptr_t) main + 1);
+        while (fgets(line, sizeof(line), maps))
+                fputs(line, stdout);
+        return 0;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc here")
+@pytest.mark.parametrize("how", [["-pie"], ["-no-pie"]])
+def test_addresses_get_names(infprof, run_dir, tmp_path, imported, folded, how):
+    (tmp_path / "where.c").write_text(WHERE)
+    subprocess.run(["gcc", "-g", *how, tmp_path / "where.c", "-o", tmp_path / "where"], check=True, timeout=60)
+    text = subprocess.run([tmp_path / "where"], capture_output=True, check=True, timeout=60, text=True).stdout
+    (tmp_path / "profile").write_text(text)
+    imported(tmp_path / "profile")
+    assert folded("--mode", "heap") == {"main;allocates": round(5000 / (1 - math.exp(-5)))}
+    # Of another file under that path nothing is said: its inode is another one, or it is newer.
+    (tmp_path / "elsewhere").write_text(re.sub(r"(\d+)( +/\S+/where)$", r"1\1\2", text, flags=re.MULTILINE))
+    os.utime(tmp_path / "profile", (1, 1))
+    for path in ("elsewhere", "profile"):
+        said = imported(tmp_path / path)
+        assert [note["count"] for note in said["notes"] if "not here as they were" in note["what"]] == [2]
+        assert all(re.fullmatch(r"\[where\+0x[0-9a-f]+\];\[where\+0x[0-9a-f]+\]", stack) for stack in folded("--mode", "heap"))
+
+
+def test_pprof_of_the_heap(infprof, run_dir, tmp_path, imported):
+    imported(FIXTURES / "heaptrack.txt")
+    path = tmp_path / "heap.pb.gz"
+    subprocess.run([infprof, "flamegraph", "-r", str(run_dir), "--mode", "heap", "--pprof", "-o", str(path)], check=True, timeout=60)
+    data = gzip.decompress(path.read_bytes())
+    assert all(name in data for name in (b"alloc_objects", b"alloc_space", b"inuse_objects", b"inuse_space", b"peak_space"))
+    shutil.rmtree(run_dir)
+    said = imported(path)
+    assert {mode["mode"]: (mode["samples"], mode["weight"]) for mode in said["modes"]} == {
+        "heap-allocated": (311, 1095504), "heap-peak": (111, 1082704), "heap": (50, 410000)}
 
 
 def speedscope(*profiles):
@@ -281,7 +399,7 @@ def weights(infprof, run, mode):
 def test_what_flamegraph_writes_comes_back(infprof, run_dir, tmp_path, imported, folded, option, source):
     """Counts of the run and of the import of its export are equal; speedscope has no counts of sums, only weights, and folded stacks of the
     heap have bytes."""
-    mode = {"perf-sources.txt": "cpu", "go-heap.pprof": "inuse_space/bytes", "report 18": "cpu"}[source]
+    mode = {"perf-sources.txt": "cpu", "go-heap.pprof": "heap", "report 18": "cpu"}[source]
     path = REPORT_18 if source == "report 18" else FIXTURES / source
     if path is None:
         pytest.skip("the reports are not here")
@@ -293,13 +411,16 @@ def test_what_flamegraph_writes_comes_back(infprof, run_dir, tmp_path, imported,
     assert done.returncode == 0, done.stderr
     said = imported(file)
     assert said["format"] == option
-    after_mode = said["modes"][0]["mode"]
-    assert after_mode == ("samples/count" if option == "folded" else mode)
+    after_mode = "samples/count" if option == "folded" else mode
+    assert after_mode in [is_mode["mode"] for is_mode in said["modes"]]
     after = folded("--mode", after_mode)
     if option == "speedscope":  # knows neither kinds of code nor counts
         before = {stack.replace("_[j]", ""): count for stack, count in before.items()}
     if option == "speedscope" and source.startswith("go"):
         assert after.keys() == before.keys()
+    elif source.startswith("go") and option == "pprof":  # has blocks, not samples
+        assert after == before and said["samples"] == 7110 + 7131
+        assert folded("--mode", "alloc_space")
     elif source.startswith("go"):
         assert after == pytest.approx(before, rel=1e-3)  # each sample of perf script has a whole period
         assert said["samples"] == (sum(before.values()) if option == "folded" else n)
@@ -353,7 +474,7 @@ def test_a_recording_of_ours_comes_back(infprof, tmp_path, run_dir, record, impo
 def test_hostile_files_are_refused(infprof, run_dir):
     bomb = gzip.compress(b"a;b 1\n" + b"\n" * (80 << 20), 9)
     cases = [
-        (b"", "standard input is empty"), (b"hello world\n", "unrecognised profile format; it can be one of folded, perf-script, pprof, speedscope: name it with --format"),
+        (b"", "standard input is empty"), (b"hello world\n", "unrecognised profile format; it can be one of folded, heap-text, heaptrack, memray, perf-script, pprof, speedscope: name it with --format"),
         (b"a;b 1\na;b -3\n", "line 2"), (b"a;b 1\n" * 3 + b"a;b 1e999\n", "line 4"), (b"a;b NaN\n", "line 1"),
         (b"a;b " + b"9" * 30 + b"\n", "line 1"), (b"a;" * (3 << 20), "line 1: longer than 4 MiB"),
         (bomb, "500 times its size"), (gzip.compress(gzip.compress(b"a 1\n")), "gzip within gzip"), (gzip.compress(b"a;b 1\n" * 99)[:-20], "gzip data end"),
@@ -369,7 +490,7 @@ def test_hostile_files_are_refused(infprof, run_dir):
 
 
 def test_usage(infprof, tmp_path):
-    for words in ([], ["a", "b"], ["--format", "perf", "a"]):
+    for words in ([], ["a", "b"], ["--format", "perf", "a"], ["--mode", "cpu", "a"]):
         assert subprocess.run([infprof, "import", *words], capture_output=True, timeout=60).returncode == 2
     for path in (tmp_path, tmp_path / "missing"):
         done = subprocess.run([infprof, "import", str(path), "-o", str(tmp_path / "out")], capture_output=True, text=True, timeout=60)

@@ -1,0 +1,2 @@
+#define FORMAT "memray"
+#include "fuzz_import.h"
