@@ -90,6 +90,13 @@ static inline bool has(const struct kept *k, const char *column)
         return kept_has(k, kept_cell(k, column));
 }
 
+static inline bool is_text(const struct kept *k, const char *column, const char *right)
+{
+        char text[INFP_ROW_TEXT];
+
+        return has(k, column) && strcmp(kept_text(k, kept_cell(k, column), text, sizeof(text)), right) == 0;
+}
+
 static inline void assert_text(const struct kept *k, const char *column, const char *right)
 {
         char text[INFP_ROW_TEXT];

@@ -221,33 +221,38 @@ static void an_exec_is_seen_though_the_name_stays(void **state)
         struct machine *m = live_machine();
         struct watch w;
         pid_t root;
-        int fd[2];
+        int fd[2], ready[2];
+        char byte;
 
         (void) state;
         assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+        assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
         root = fork_child();
         if (!root) {
                 char go;
 
                 prctl(PR_SET_NAME, "sleep");
+                assert_int_equal(write(ready[1], "r", 1), 1);
                 assert_int_equal(read(fd[0], &go, 1), 1);
                 execl("/bin/sleep", "sleep", "60", "--", (char *) NULL);
                 execl("/bin/sleep", "sleep", "60", (char *) NULL);
                 _exit(1);
         }
-        sleep_ms(20);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
         watch_open(&w, m, new_target(INFP_MODE_RUN, false, root));
         watch_sample(&w);
         for (int i = 0; i < 6; i++, sleep_ms(10))
                 watch_tick(&w);
         assert_text(entity_of(m, root), "pName", "sleep");
         assert_int_equal(write(fd[1], "g", 1), 1);
-        for (int i = 0; i < 20; i++, sleep_ms(10))
+        for (int i = 0; i < 500 && !is_text(entity_of(m, root), "pCmdline", "sleep 60 --"); i++, sleep_ms(10))
                 watch_tick(&w);
         assert_text(entity_of(m, root), "pCmdline", "sleep 60 --");
         end_child(root);
-        close(fd[0]);
-        close(fd[1]);
+        for (int i = 0; i < 2; i++) {
+                close(fd[i]);
+                close(ready[i]);
+        }
         watch_close(&w);
 }
 

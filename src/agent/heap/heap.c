@@ -34,7 +34,7 @@ static uint64_t least_mean, most_mean;
 static bool has_python, is_begun;
 static _Atomic uint64_t begin_ns; /* of the process, or since it was forked */
 static _Thread_local struct {
-        uint64_t random, ns, all_ns, begin_ns; /* begin: of what ns are a part; all: of all samples */
+        uint64_t random, ns, all_ns, begin_ns; /* begin: of the CPU time that ns are a part of; all: of all samples */
         uint64_t mean;                         /* 0: the least */
         uint64_t drawn[2]; /* means of the distances that are being used up: of malloc's blocks, of objects */
         uint32_t n;
@@ -197,9 +197,9 @@ static bool is_read(struct infp_wire_head *head, uint64_t now_ns)
 }
 
 /* What the samples cost is bounded, not how many there are: a program may allocate gigabytes a second. */
-static void adapt(uint64_t now_ns)
+static void adapt(void)
 {
-        const uint64_t elapsed_ns = now_ns - own.begin_ns;
+        const uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), elapsed_ns = now_ns - own.begin_ns;
 
         own.all_ns += own.ns;
         if (own.begin_ns && own.all_ns > FREE_NS && own.ns > elapsed_ns / SHARE && own.mean < most_mean)
@@ -234,7 +234,7 @@ static void work(void *memory, void *context)
         own.ns += now_ns - call->t_ns; /* the clock of CPU time is a system call */
         if (own.n++ % TOLD == 0) {
                 count(&head->heap_own_ns, own.ns);
-                adapt(now_ns);
+                adapt();
                 own.ns = 0;
         }
         infp_writer_end();
