@@ -8,9 +8,9 @@
 enum { INFP_INSIDE_NO_SITE = UINT32_MAX };
 
 struct infp_inside_site {
-        struct infp_stack_found found; /* of its first block */
+        struct infp_stack_found found;  /* of its first block */
         double live, variance, objects; /* of what is in use: bytes, bytes squared, blocks */
-        uint32_t blocks;               /* sampled, in use */
+        uint32_t blocks;                /* sampled, in use */
         bool has_changed;
         /* Since the window began. */
         uint32_t samples;
