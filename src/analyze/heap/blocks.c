@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "analyze/scan_some.h"
-#include "base/hash.h"
 #include "base/mem.h"
 #include "base/sort.h"
 
@@ -39,10 +38,10 @@ struct reading {
 
 static int stack_of(const struct reading *reading, uint64_t process, uint64_t id, uint32_t *ret)
 {
-        const uint64_t parts[] = { process, id }, key = infp_hash64(parts, sizeof(parts), 0);
-        const uint64_t *at = infp_map_get(&reading->blocks->by_key, key);
-        const uint64_t *name = infp_map_get(&reading->heap->names, process),
-                       *node = infp_map_get(&reading->heap->nodes, id);
+        struct infp_profile_place place;
+        const uint64_t key = infp_heap_place(reading->heap, process, id, &place);
+        const uint64_t *at = infp_map_get(&reading->blocks->by_key, key),
+                       *name = infp_map_get(&reading->heap->names, process);
         struct infp_heap_blocks *blocks = reading->blocks;
 
         if (at) {
@@ -56,7 +55,7 @@ static int stack_of(const struct reading *reading, uint64_t process, uint64_t id
         blocks->stacks[*ret] = (struct infp_heap_soon){
                 .id = id,
                 .process = name ? (uint32_t) *name : INFP_PROFILE_NONE,
-                .place = infp_profile_place_of(&reading->heap->profile, node ? (uint32_t) *node : INFP_PROFILE_NONE),
+                .place = place,
                 .median_s = NAN,
         };
         return 0;

@@ -52,9 +52,13 @@ static const char *const columns[] = {
         NULL,
 };
 
-/* A window of a stack. */
+struct infp_heap_part {
+        uint32_t stack, first_row, last_row, next; /* next: of the stack */
+};
+
+/* A window of a part. */
 struct infp_heap_row {
-        uint32_t next, window; /* row of the same stack; of the process */
+        uint32_t next, window; /* row of the same part; of the process */
         struct infp_heap_use live;
         double low, old;
         uint64_t oldest_ns;
@@ -67,9 +71,11 @@ void infp_heap_done(struct infp_heap *heap)
                 free(heap->processes[i].window_ns);
         free(heap->processes);
         free(heap->stacks);
+        free(heap->parts);
         free(heap->rows);
         infp_map_done(&heap->newest);
         infp_map_done(&heap->by_key);
+        infp_map_done(&heap->by_place);
         infp_map_done(&heap->nodes);
         infp_map_done(&heap->names);
         *heap = (struct infp_heap){ 0 };
@@ -145,25 +151,58 @@ static int find_window(struct infp_heap_process *process, uint64_t t_ns, double 
         return add_window(process, t_ns);
 }
 
+uint64_t infp_heap_place(const struct infp_heap *heap, uint64_t process, uint64_t stack, struct infp_profile_place *ret)
+{
+        const uint64_t *node = infp_map_get(&heap->nodes, stack);
+        uint64_t words[] = { process, 0, stack };
+
+        *ret = infp_profile_place_of(&heap->profile, node ? (uint32_t) *node : INFP_PROFILE_NONE);
+        if (ret->node != INFP_PROFILE_NONE) {
+                words[1] = 1;
+                words[2] = ret->node;
+        }
+        return infp_hash64(words, sizeof(words), 0);
+}
+
 static int stack_of(struct infp_heap *heap, uint32_t process, uint64_t id, uint32_t *ret)
 {
-        const uint64_t parts[] = { process, id }, key = infp_hash64(parts, sizeof(parts), 0);
-        const uint64_t *at = infp_map_get(&heap->by_key, key);
+        struct infp_profile_place place;
+        const uint64_t key = infp_heap_place(heap, process, id, &place), *at = infp_map_get(&heap->by_place, key);
 
         if (at) {
                 *ret = (uint32_t) *at;
                 return 0;
         }
         if (!INFP_MAKE_ROOM(heap->stacks, heap->n_stacks, heap->cap_stacks, 256) ||
-            infp_map_put(&heap->by_key, key, heap->n_stacks) < 0)
+            infp_map_put(&heap->by_place, key, heap->n_stacks) < 0)
                 return -ENOMEM;
         *ret = heap->n_stacks++;
         heap->stacks[*ret] = (struct infp_heap_stack){ .id = id,
                                                        .process = process,
-                                                       .first_row = NONE,
-                                                       .last_row = NONE,
+                                                       .place = place,
+                                                       .first_part = NONE,
                                                        .next = heap->processes[process].first_stack };
         heap->processes[process].first_stack = *ret;
+        return 0;
+}
+
+static int part_of(struct infp_heap *heap, uint32_t process, uint64_t id, uint32_t *ret)
+{
+        const uint64_t words[] = { process, id }, key = infp_hash64(words, sizeof(words), 0);
+        const uint64_t *at = infp_map_get(&heap->by_key, key);
+        uint32_t stack;
+
+        if (at) {
+                *ret = (uint32_t) *at;
+                return 0;
+        }
+        INFP_TRY(stack_of(heap, process, id, &stack));
+        if (!INFP_MAKE_ROOM(heap->parts, heap->n_parts, heap->cap_parts, 256) ||
+            infp_map_put(&heap->by_key, key, heap->n_parts) < 0)
+                return -ENOMEM;
+        *ret = heap->n_parts++;
+        heap->parts[*ret] = (struct infp_heap_part){ stack, NONE, NONE, heap->stacks[stack].first_part };
+        heap->stacks[stack].first_part = *ret;
         return 0;
 }
 
@@ -182,13 +221,13 @@ static void add_use(struct infp_heap_use *sum, const struct infp_heap_use *more)
         sum->blocks += more->blocks;
 }
 
-static int add_row(struct infp_heap *heap, struct infp_heap_stack *stack, const struct infp_heap_row *row)
+static int add_row(struct infp_heap *heap, struct infp_heap_part *part, const struct infp_heap_row *row)
 {
         if (!INFP_MAKE_ROOM(heap->rows, heap->n_rows, heap->cap_rows, 4096))
                 return -ENOMEM;
         heap->rows[heap->n_rows] = *row;
-        *(stack->first_row == NONE ? &stack->first_row : &heap->rows[stack->last_row].next) = heap->n_rows;
-        stack->last_row = heap->n_rows++;
+        *(part->first_row == NONE ? &part->first_row : &heap->rows[part->last_row].next) = heap->n_rows;
+        part->last_row = heap->n_rows++;
         return 0;
 }
 
@@ -216,7 +255,7 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
                                     number_of(batch, at[OLD], row),
                                     count_of(batch, at[OLDEST], row) };
         struct infp_heap_process *process;
-        uint32_t n, stack;
+        uint32_t n, part, stack;
 
         if (heap->pid && (!name || heap->profile.processes[*name].pid != heap->pid))
                 return 0;
@@ -231,11 +270,12 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
         process->has_ended |= infp_cell_bool(batch, at[IS_LAST], row);
         process->mean_bytes = count_of(batch, at[MEAN], row);
         add_sum(&process->allocated, &allocated);
-        INFP_TRY(stack_of(heap, n, infp_heap_id(batch, at[STACK], row), &stack));
+        INFP_TRY(part_of(heap, n, infp_heap_id(batch, at[STACK], row), &part));
+        stack = heap->parts[part].stack;
         add_sum(&heap->stacks[stack].allocated, &allocated);
         heap->stacks[stack].temporary += number_of(batch, at[TEMPORARY], row);
         is.window = process->n_windows - 1;
-        return add_row(heap, &heap->stacks[stack], &is);
+        return add_row(heap, &heap->parts[part], &is);
 }
 
 /* ---- names ---- */
@@ -280,19 +320,25 @@ static void read_peaks(struct infp_heap *heap)
 
 /* ---- sums and verdicts ---- */
 
+static void add_part(const struct infp_heap *heap, const struct infp_heap_part *part, uint32_t n_windows,
+                     struct infp_heap_use *to)
+{
+        for (uint32_t at = part->first_row; at != NONE; at = heap->rows[at].next) {
+                const uint32_t next = heap->rows[at].next, until = next == NONE ? n_windows : heap->rows[next].window;
+
+                for (uint32_t k = heap->rows[at].window; k < until; k++)
+                        add_use(&to[k], &heap->rows[at].live);
+        }
+}
+
 /* What was in use at the ends of the windows. */
 static struct infp_heap_use *total_of(const struct infp_heap *heap, const struct infp_heap_process *process)
 {
         struct infp_heap_use *ret = calloc(process->n_windows, sizeof(*ret));
 
         for (uint32_t i = process->first_stack; i != NONE && ret; i = heap->stacks[i].next)
-                for (uint32_t at = heap->stacks[i].first_row; at != NONE; at = heap->rows[at].next) {
-                        const uint32_t next = heap->rows[at].next,
-                                       until = next == NONE ? process->n_windows : heap->rows[next].window;
-
-                        for (uint32_t k = heap->rows[at].window; k < until; k++)
-                                add_use(&ret[k], &heap->rows[at].live);
-                }
+                for (uint32_t k = heap->stacks[i].first_part; k != NONE; k = heap->parts[k].next)
+                        add_part(heap, &heap->parts[k], process->n_windows, ret);
         return ret;
 }
 
@@ -345,6 +391,36 @@ static void scratch_done(struct scratch *scratch)
         free(scratch->live);
 }
 
+/* The floor of several stacks is at least the sum of theirs. */
+static void add_series(const struct infp_heap *heap, const struct infp_heap_part *part, struct infp_heap_stack *stack,
+                       const struct scratch *scratch, struct infp_heap_series *series)
+{
+        const double half_s = scratch->end_s[series->n - 1] / 2;
+        struct infp_heap_use use = { 0 };
+        uint64_t oldest_ns = 0;
+        uint32_t at = part->first_row;
+        double old = 0;
+
+        for (uint32_t i = 0; i < series->n; i++) {
+                double low = use.bytes;
+
+                for (; at != NONE && heap->rows[at].window == i; at = heap->rows[at].next) {
+                        use = heap->rows[at].live;
+                        low = fmin(heap->rows[at].low, low);
+                        /* What has not changed since before the middle is old by now. */
+                        old = scratch->end_s[i] <= half_s ? use.bytes : heap->rows[at].old;
+                        oldest_ns = heap->rows[at].oldest_ns;
+                }
+                scratch->low[i] += low;
+                scratch->live[i] += use.bytes;
+        }
+        series->old += old;
+        add_use(&stack->held, &use);
+        add_use(&stack->end, &heap->rows[part->last_row].live);
+        if (oldest_ns && (!stack->oldest_ns || oldest_ns < stack->oldest_ns))
+                stack->oldest_ns = oldest_ns;
+}
+
 static void judge(const struct infp_heap *heap, struct infp_heap_stack *stack, const struct scratch *scratch)
 {
         struct infp_heap_process *process = &heap->processes[stack->process];
@@ -357,29 +433,18 @@ static void judge(const struct infp_heap *heap, struct infp_heap_stack *stack, c
                 .allocated = stack->allocated.bytes,
                 .temporary = stack->temporary,
         };
-        const double half_s = infp_heap_seconds(process->first_ns, process->window_ns[n - 1]) / 2;
-        struct infp_heap_use use = { 0 };
-        uint32_t at = stack->first_row;
 
         for (uint32_t i = 0; i < n; i++) {
                 scratch->end_s[i] = infp_heap_seconds(process->first_ns, process->window_ns[i]);
-                scratch->low[i] = use.bytes;
-                for (; at != NONE && heap->rows[at].window == i; at = heap->rows[at].next) {
-                        use = heap->rows[at].live;
-                        scratch->low[i] = fmin(heap->rows[at].low, scratch->low[i]);
-                        /* What has not changed since before the middle is old by now. */
-                        series.old = scratch->end_s[i] <= half_s ? use.bytes : heap->rows[at].old;
-                        stack->oldest_ns = heap->rows[at].oldest_ns;
-                }
-                scratch->live[i] = use.bytes;
+                scratch->low[i] = scratch->live[i] = 0;
         }
-        stack->held = use;
-        stack->end = heap->rows[stack->last_row].live;
-        series.blocks = use.blocks;
+        for (uint32_t i = stack->first_part; i != NONE; i = heap->parts[i].next)
+                add_series(heap, &heap->parts[i], stack, scratch, &series);
+        series.blocks = stack->held.blocks;
         stack->growth = infp_heap_judge(&series);
         process->n_stacks++;
         process->verdicts[stack->growth.verdict]++;
-        process->leaked_bytes += stack->growth.verdict == INFP_HEAP_LEAK ? use.bytes : 0;
+        process->leaked_bytes += stack->growth.verdict == INFP_HEAP_LEAK ? stack->held.bytes : 0;
 }
 
 static int judge_all(struct infp_heap *heap)
@@ -398,13 +463,8 @@ static int judge_all(struct infp_heap *heap)
         scratch.live = calloc(most, sizeof(*scratch.live));
         if (!scratch.end_s || !scratch.low || !scratch.live)
                 return -ENOMEM;
-        for (uint32_t i = 0; i < heap->n_stacks; i++) {
-                const uint64_t *node = infp_map_get(&heap->nodes, heap->stacks[i].id);
-
+        for (uint32_t i = 0; i < heap->n_stacks; i++)
                 judge(heap, &heap->stacks[i], &scratch);
-                heap->stacks[i].place =
-                        infp_profile_place_of(&heap->profile, node ? (uint32_t) *node : INFP_PROFILE_NONE);
-        }
         return 0;
 }
 

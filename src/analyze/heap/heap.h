@@ -17,8 +17,9 @@ struct infp_heap_sum {
         uint64_t samples;
 };
 
+/* Stacks that differ only in what the place where they are has called: by other ways through the C library, the interpreter, a package. */
 struct infp_heap_stack {
-        uint64_t id;      /* of its innermost node; 0: none */
+        uint64_t id;      /* of the innermost node of one of them; 0: none */
         uint32_t process; /* in infp_heap.processes */
         struct infp_profile_place place;
         struct infp_heap_sum allocated;
@@ -28,7 +29,7 @@ struct infp_heap_stack {
         struct infp_heap_use held;
         uint64_t oldest_ns; /* of held; 0: none */
         struct infp_heap_growth growth;
-        uint32_t first_row, last_row, next; /* next: of the process */
+        uint32_t first_part, next; /* next: of the process */
 };
 
 struct infp_heap_process {
@@ -51,11 +52,13 @@ struct infp_heap {
         struct infp_profile profile; /* of the modes in bytes: names */
         struct infp_heap_process *processes;
         struct infp_heap_stack *stacks;
+        struct infp_heap_part *parts; /* single stacks */
         struct infp_heap_row *rows;
-        uint32_t n_processes, n_stacks, n_rows, cap_processes, cap_stacks, cap_rows;
-        struct infp_map newest, by_key, nodes, names; /* process, (process, stack), stack, process: to indices */
-        uint64_t end_ns;                              /* of the run */
-        int64_t pid;                                  /* 0: all processes */
+        uint32_t n_processes, n_stacks, n_parts, n_rows, cap_processes, cap_stacks, cap_parts, cap_rows;
+        struct infp_map newest, nodes, names; /* process, stack, process: to indices */
+        struct infp_map by_key, by_place;     /* (process, stack) to parts, (process, place) to stacks */
+        uint64_t end_ns;                      /* of the run */
+        int64_t pid;                          /* 0: all processes */
 };
 
 /* -ENODATA with a sentence where the heap was not recorded. pid: of the only process; 0: all. Processes are in order of their peaks. */
@@ -68,6 +71,10 @@ uint32_t *infp_heap_top(const struct infp_heap *heap, uint32_t process,
 /* The order of a list of leaks: leaks before what grows, the fastest first; 0: neither. */
 double infp_heap_leaking(const struct infp_heap_stack *stack);
 double infp_heap_held(const struct infp_heap_stack *stack); /* bytes */
+
+/* Where a stack is. Returns the key of the stacks that belong together: of that place, as it was called. */
+uint64_t infp_heap_place(const struct infp_heap *heap, uint64_t process, uint64_t stack,
+                         struct infp_profile_place *ret);
 
 /* An id in a batch of whatever file; 0: none. */
 uint64_t infp_heap_id(const struct infp_batch *batch, int column, uint32_t row);

@@ -165,7 +165,10 @@ static int put_process_report(struct infp_out *out, const struct infp_heap *heap
                          infp_report_bytes(seconds > 0 ? process->allocated.bytes / seconds : NAN).text);
         infp_report_line(out, "sampled", "%s blocks, one each %s on average",
                          infp_count(process->allocated.samples).text,
-                         infp_report_bytes((double) process->mean_bytes).text);
+                         infp_report_bytes(process->allocated.samples
+                                                   ? process->allocated.bytes / (double) process->allocated.samples
+                                                   : NAN)
+                                 .text);
         put_verdicts(out, process);
         return put_held(out, heap, index);
 }
