@@ -239,7 +239,7 @@ def test_python_with_another_allocator(record, tmp_path, allocator):
 def test_beside_samples_of_the_cpu(record, tmp_path):
     """Both ways of reading Python's frames."""
     program = tmp_path / "leak.py"
-    program.write_text(LEAK)
+    program.write_text(LEAK.replace("range(200)", "range(600)"))  # long enough for the interpreter to be found on a busy machine
     for way in ("auto", "inside"):
         done = record("--heap=64K", "--cpu=500", f"--python={way}", "--no-snapshots", command=[*PYTHONS[ONE][0], program])
         assert done.returncode == 0, done.stderr
