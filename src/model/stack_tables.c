@@ -103,12 +103,12 @@ static const struct infp_column heap_window_columns[] = {
         [INFP_HEAP_WINDOWS_FREED] = INFP_COLUMN(freed, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Bytes freed in the window."),
         [INFP_HEAP_WINDOWS_TEMPORARY] = INFP_COLUMN(temporary, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Of freed: what was allocated in the same window."),
         [INFP_HEAP_WINDOWS_LIVE] = INFP_COLUMN(live, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Bytes in use at the end of the window."),
-        [INFP_HEAP_WINDOWS_VARIANCE] = INFP_COLUMN(variance, F64, GAUGE, none, ESTIMATED, NO, NULL, 0, NULL, "Variance of live by sampling, in bytes squared: the sum of weight * (weight - size) of the samples in use (Horvitz and Thompson, for a chance of 1 - e^(-size / mean_bytes)). The 95 % interval is live +- 1.96 * sqrt(variance)."),
+        [INFP_HEAP_WINDOWS_VARIANCE] = INFP_COLUMN(variance, F64, GAUGE, none, ESTIMATED, NO, NULL, 0, NULL, "Variance of live by sampling, in bytes squared: the sum of weight * (weight - size) of the samples in use (Horvitz and Thompson, for a chance of size / weight). The 95 % interval is live +- 1.96 * sqrt(variance)."),
         [INFP_HEAP_WINDOWS_LOW] = INFP_COLUMN(low, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Least bytes that were in use in the window."),
         [INFP_HEAP_WINDOWS_OLD] = INFP_COLUMN(old, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Of live: blocks that are older than half of the time since the first sample of the process."),
         [INFP_HEAP_WINDOWS_BLOCKS] = INFP_COLUMN(blocks, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Sampled blocks in use at the end of the window."),
         [INFP_HEAP_WINDOWS_OLDEST_NS] = INFP_COLUMN(oldest_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "When the oldest of them was allocated, as t_ns."),
-        [INFP_HEAP_WINDOWS_MEAN_BYTES] = INFP_COLUMN(mean_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Bytes between two samples on average."),
+        [INFP_HEAP_WINDOWS_MEAN_BYTES] = INFP_COLUMN(mean_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Bytes between two samples on average, at least: of a thread whose samples would take too long they are more (weight of heap_samples has them)."),
         [INFP_HEAP_WINDOWS_IS_LAST] = INFP_COLUMN(is_last, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The process ended in this window, ran another program, or the recording ended."),
 };
 

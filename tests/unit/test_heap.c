@@ -137,7 +137,7 @@ static void test_quiet(void **state)
         s->run->info.started_t_ns = 100 * S;
         s->run->info.ended_t_ns = 200 * S;
         sample_check(s, infp_heap_read(s->run, 0, &heap, &s->err));
-        assert_int_equal(heap.processes[0].n_windows, 41);
+        assert_true(heap.processes[0].n_windows > 60); /* as long as they would have been */
         assert_true(heap.stacks[0].growth.verdict != INFP_HEAP_LEAK &&
                     heap.stacks[0].growth.verdict != INFP_HEAP_GROWS);
         infp_heap_done(&heap);

@@ -20,9 +20,10 @@ enum {
         GIVEN = 8,   /* blocks that waited for tables, with each sample */
         TOLD = 16,   /* samples of a thread until their time is told: others write to the same cache line */
         SHARE = 50,  /* of a thread's time: where its samples take more, the distance between them doubles */
-        SMALLER = 8, /* than that: it halves again */
+        SMALLER = 4, /* than that: it halves again */
 };
 #define FREE_NS UINT64_C(100000000) /* of a thread's samples are not bounded: the start of a program, or a short one */
+#define MOST_NS UINT64_C(1000000)   /* of a sample: in more it had no CPU */
 #define WAIT_NS UINT64_C(60000000000) /* for a recorder */
 #define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is stopped or dead */
 
@@ -131,6 +132,7 @@ static void put_block(struct infp_agent_stack *stack, const struct infp_agent_mo
                 .tid = moment->tid
         };
         uint32_t n = 0;
+        uint64_t taken;
 
         for (uint32_t i = 0; i < walked->n; i++) /* Python calls malloc by way of objects.c */
                 if (!is_ours(stack->native[i]))
@@ -145,7 +147,9 @@ static void put_block(struct infp_agent_stack *stack, const struct infp_agent_mo
                                                                              .flags = moment->flags | walked->flags });
         if (infp_writer_put(thread, INFP_WIRE_KEEP, &block, sizeof(block), NULL, 0))
                 return;
-        infp_agent_live_take(moment->block.address);
+        taken = infp_agent_live_take(moment->block.address);
+        if (taken && taken != moment->block.id) /* it was freed while it was kept, and the address is another one's */
+                infp_agent_heap_kept(moment->block.address, taken);
         count(&infp_writer_head()->heap_missed, 1);
 }
 
@@ -215,7 +219,7 @@ static void work(void *memory, void *context)
         struct infp_writer_thread *thread = infp_writer_begin();
         struct call *call = context;
         struct infp_wire_head *head;
-        uint64_t now_ns;
+        uint64_t took_ns;
 
         if (!thread)
                 return;
@@ -230,8 +234,8 @@ static void work(void *memory, void *context)
         } else {
                 call->is_taken = true;
         }
-        now_ns = infp_writer_now_ns();
-        own.ns += now_ns - call->t_ns; /* the clock of CPU time is a system call */
+        took_ns = infp_writer_now_ns() - call->t_ns; /* the clock of CPU time is a system call */
+        own.ns += took_ns < MOST_NS ? took_ns : MOST_NS;
         if (own.n++ % TOLD == 0) {
                 count(&head->heap_own_ns, own.ns);
                 adapt();
@@ -294,6 +298,7 @@ void infp_agent_heap_kept(uint64_t address, uint64_t id)
 
 static void forked(void)
 {
+        own.random = 0; /* else all children of a thread would draw the same */
         infp_agent_stacks_forked();
         atomic_store(&begin_ns, infp_writer_now_ns());
 }

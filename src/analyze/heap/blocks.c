@@ -53,7 +53,6 @@ static int stack_of(const struct reading *reading, uint64_t process, uint64_t id
                 return -ENOMEM;
         *ret = blocks->n_stacks++;
         blocks->stacks[*ret] = (struct infp_heap_soon){
-                .id = id,
                 .process = name ? (uint32_t) *name : INFP_PROFILE_NONE,
                 .place = place,
                 .median_s = NAN,

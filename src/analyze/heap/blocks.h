@@ -13,7 +13,6 @@ struct infp_heap_size {
 };
 
 struct infp_heap_soon {
-        uint64_t id;      /* of the stack */
         uint32_t process; /* in infp_heap.profile.processes; INFP_PROFILE_NONE: not known */
         struct infp_profile_place place;
         struct infp_heap_sum allocated, soon;

@@ -22,6 +22,7 @@ enum {
         ALLOCATED_VARIANCE,
         ALLOCATIONS,
         SAMPLES,
+        FREED,
         TEMPORARY,
         LIVE,
         VARIANCE,
@@ -40,6 +41,7 @@ static const char *const columns[] = {
         [ALLOCATED_VARIANCE] = "allocated_variance",
         [ALLOCATIONS] = "allocations",
         [SAMPLES] = "samples",
+        [FREED] = "freed",
         [TEMPORARY] = "temporary",
         [LIVE] = "live",
         [VARIANCE] = "variance",
@@ -60,7 +62,7 @@ struct infp_heap_part {
 struct infp_heap_row {
         uint32_t next, window; /* row of the same part; of the process */
         struct infp_heap_use live;
-        double low, old;
+        double low, old, freed;
         uint64_t oldest_ns;
 };
 
@@ -113,6 +115,13 @@ static int add_window(struct infp_heap_process *process, uint64_t end_ns)
         return 0;
 }
 
+static uint64_t begin_of(uint64_t t_ns, double seconds)
+{
+        const uint64_t ns = (uint64_t) fmin(seconds * 1e9, 1e19);
+
+        return ns < t_ns ? t_ns - ns : 0;
+}
+
 /* The newest program of the process: after the last window of one another begins. */
 static int process_of(struct infp_heap *heap, uint64_t id, uint64_t t_ns, double seconds, uint32_t *ret)
 {
@@ -132,22 +141,43 @@ static int process_of(struct infp_heap *heap, uint64_t id, uint64_t t_ns, double
                 .id = id,
                 .pid = is ? is->pid : 0,
                 .name = is ? infp_profile_str(&heap->profile, is->name) : NULL,
-                .first_ns = t_ns - (uint64_t) (fmin(seconds * 1e9, (double) t_ns)),
+                .first_ns = begin_of(t_ns, seconds),
                 .first_stack = NONE,
         };
         return 0;
 }
 
+/* The length of a window of this age: as the sampler has it (heap_sites.c). */
+static uint64_t length_of(uint64_t age_ns)
+{
+        const uint64_t part_ns = age_ns / 16;
+
+        return part_ns < INFP_NS_PER_S / 4    ? INFP_NS_PER_S / 4
+               : part_ns > 60 * INFP_NS_PER_S ? 60 * INFP_NS_PER_S
+                                              : part_ns;
+}
+
 /* Windows in which nothing changed have no rows. */
+static int fill_windows(struct infp_heap_process *process, uint64_t last_ns, uint64_t until_ns)
+{
+        while (until_ns > last_ns + INFP_NS_PER_MS) {
+                const uint64_t length_ns = length_of(last_ns - process->first_ns);
+
+                last_ns = until_ns - last_ns > length_ns + length_ns / 2 ? last_ns + length_ns : until_ns;
+                INFP_TRY(add_window(process, last_ns));
+        }
+        return 0;
+}
+
 static int find_window(struct infp_heap_process *process, uint64_t t_ns, double seconds)
 {
         const uint64_t last_ns = process->n_windows ? process->window_ns[process->n_windows - 1] : process->first_ns,
-                       begin_ns = t_ns - (uint64_t) fmin(seconds * 1e9, (double) t_ns);
+                       begin_ns = begin_of(t_ns, seconds);
 
         if (process->n_windows && t_ns <= last_ns)
                 return 0;
-        if (process->n_windows && begin_ns > last_ns + INFP_NS_PER_MS)
-                INFP_TRY(add_window(process, begin_ns));
+        if (process->n_windows)
+                INFP_TRY(fill_windows(process, last_ns, begin_ns));
         return add_window(process, t_ns);
 }
 
@@ -156,7 +186,7 @@ uint64_t infp_heap_place(const struct infp_heap *heap, uint64_t process, uint64_
         const uint64_t *node = infp_map_get(&heap->nodes, stack);
         uint64_t words[] = { process, 0, stack };
 
-        *ret = infp_profile_place_of(&heap->profile, node ? (uint32_t) *node : INFP_PROFILE_NONE);
+        *ret = infp_profile_place_of(&heap->profile, node ? (uint32_t) *node : INFP_PROFILE_NONE, true);
         if (ret->node != INFP_PROFILE_NONE) {
                 words[1] = 1;
                 words[2] = ret->node;
@@ -253,6 +283,7 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
                                       count_of(batch, at[BLOCKS], row) },
                                     number_of(batch, at[LOW], row),
                                     number_of(batch, at[OLD], row),
+                                    number_of(batch, at[FREED], row),
                                     count_of(batch, at[OLDEST], row) };
         struct infp_heap_process *process;
         uint32_t n, part, stack;
@@ -377,7 +408,7 @@ static int add_quiet(struct infp_heap_process *process, uint64_t end_ns)
         const uint64_t last_ns = process->window_ns[process->n_windows - 1],
                        quiet_ns = (last_ns - process->first_ns) / 8 + 5 * INFP_NS_PER_S;
 
-        return !process->has_ended && end_ns > last_ns + quiet_ns ? add_window(process, end_ns) : 0;
+        return !process->has_ended && end_ns > last_ns + quiet_ns ? fill_windows(process, last_ns, end_ns) : 0;
 }
 
 struct scratch {
@@ -399,7 +430,7 @@ static void add_series(const struct infp_heap *heap, const struct infp_heap_part
         struct infp_heap_use use = { 0 };
         uint64_t oldest_ns = 0;
         uint32_t at = part->first_row;
-        double old = 0;
+        double old = 0, at_half = 0, freed = 0;
 
         for (uint32_t i = 0; i < series->n; i++) {
                 double low = use.bytes;
@@ -407,14 +438,18 @@ static void add_series(const struct infp_heap *heap, const struct infp_heap_part
                 for (; at != NONE && heap->rows[at].window == i; at = heap->rows[at].next) {
                         use = heap->rows[at].live;
                         low = fmin(heap->rows[at].low, low);
-                        /* What has not changed since before the middle is old by now. */
-                        old = scratch->end_s[i] <= half_s ? use.bytes : heap->rows[at].old;
+                        if (scratch->end_s[i] <= half_s)
+                                at_half = use.bytes;
+                        else
+                                freed += heap->rows[at].freed;
+                        old = heap->rows[at].old;
                         oldest_ns = heap->rows[at].oldest_ns;
                 }
                 scratch->low[i] += low;
                 scratch->live[i] += use.bytes;
         }
-        series->old += old;
+        /* A row tells what was old in its time. Where nothing was freed since the middle, what was there then is still there. */
+        series->old += freed > 0 ? old : at_half;
         add_use(&stack->held, &use);
         add_use(&stack->end, &heap->rows[part->last_row].live);
         if (oldest_ns && (!stack->oldest_ns || oldest_ns < stack->oldest_ns))

@@ -44,7 +44,7 @@ static enum owner owner_of(const struct infp_profile *profile, const struct infp
         return strstr(file, "/lib/python3") ? LIBRARY : PROGRAM;
 }
 
-struct infp_profile_place infp_profile_place_of(const struct infp_profile *profile, uint32_t node)
+struct infp_profile_place infp_profile_place_of(const struct infp_profile *profile, uint32_t node, bool has_packages)
 {
         struct infp_profile_place ret = { .node = INFP_PROFILE_NONE };
         enum owner best = NOBODY;
@@ -52,8 +52,10 @@ struct infp_profile_place infp_profile_place_of(const struct infp_profile *profi
         for (; node != INFP_PROFILE_NONE; node = profile->nodes[node].parent) {
                 const struct infp_profile_frame *frame = &profile->frames[profile->nodes[node].frame];
                 const struct infp_profile_level *level = &profile->levels[frame->first_level];
-                const enum owner owner = owner_of(profile, frame);
+                enum owner owner = owner_of(profile, frame);
 
+                if (has_packages && owner == PACKAGE)
+                        owner = PROGRAM;
                 if (owner < best)
                         ret = (struct infp_profile_place){ level->name, level->file, level->line, 0, node };
                 best = owner < best ? owner : best;
@@ -64,7 +66,7 @@ struct infp_profile_place infp_profile_place_of(const struct infp_profile *profi
 int infp_profile_places_add(struct infp_profile_places *places, const struct infp_profile *profile, uint32_t node,
                             double seconds)
 {
-        const struct infp_profile_place place = infp_profile_place_of(profile, node);
+        const struct infp_profile_place place = infp_profile_place_of(profile, node, false);
         struct infp_profile_place *at = places->list;
         uint32_t i = 0;
 

@@ -10,7 +10,8 @@ struct infp_profile_place {
         double seconds;
         uint32_t node; /* INFP_PROFILE_NONE: there is no stack */
 };
-struct infp_profile_place infp_profile_place_of(const struct infp_profile *profile, uint32_t node);
+/* has_packages: those of packages are as good as the program's own. */
+struct infp_profile_place infp_profile_place_of(const struct infp_profile *profile, uint32_t node, bool has_packages);
 
 struct infp_profile_places {
         struct infp_profile_place *list;

@@ -46,12 +46,11 @@ static void put_place(struct infp_json *json, const struct infp_heap *heap, cons
         put_level(json, &heap->profile, place->function, place->file, place->line);
 }
 
-/* The innermost first, inlined functions too. */
-static void put_stack(struct infp_json *json, const struct infp_heap *heap, uint64_t id)
+/* From the place outward, inlined functions too. */
+static void put_stack(struct infp_json *json, const struct infp_heap *heap, const struct infp_profile_place *place)
 {
         const struct infp_profile *profile = &heap->profile;
-        const uint64_t *at = infp_map_get(&heap->nodes, id);
-        uint32_t node = at ? (uint32_t) *at : INFP_PROFILE_NONE, n = 0;
+        uint32_t node = place->node, n = 0;
 
         infp_json_key(json, "stack");
         infp_json_array(json);
@@ -95,7 +94,7 @@ static void put_hotspots(struct infp_json *json, const struct infp_heap *heap, u
                 infp_json_member_f64(json, "percent",
                                      100 * stack->held.bytes / fmax(heap->processes[index].held.bytes, 1));
                 infp_json_member_str(json, "verdict", infp_heap_verdict_name(stack->growth.verdict));
-                put_stack(json, heap, stack->id);
+                put_stack(json, heap, &stack->place);
                 infp_json_object_end(json);
         }
         infp_json_array_end(json);
@@ -164,7 +163,7 @@ static void put_leak(struct infp_json *json, const struct infp_heap *heap, const
         put_interval(json, "bytes", stack->held.bytes, stack->held.variance);
         infp_json_member_u64(json, "samples", stack->held.blocks);
         infp_json_member_f64(json, "oldest_s", stack->oldest_ns ? infp_heap_seconds(stack->oldest_ns, end_ns) : NAN);
-        put_stack(json, heap, stack->id);
+        put_stack(json, heap, &stack->place);
         infp_json_object_end(json);
 }
 
@@ -218,7 +217,7 @@ void infp_heap_temporary_json(struct infp_json *json, const struct infp_heap_vie
                 infp_json_member_f64(json, "allocated_bytes", stack->allocated.bytes);
                 infp_json_member_u64(json, "samples", stack->soon.samples);
                 infp_json_member_f64(json, "median_life_s", stack->median_s);
-                put_stack(json, view->heap, stack->id);
+                put_stack(json, view->heap, &stack->place);
                 infp_json_object_end(json);
         }
         infp_json_array_end(json);

@@ -158,10 +158,11 @@ static int put_process_report(struct infp_out *out, const struct infp_heap *heap
         infp_report_line(out, "in use", "%s %s, in %s sampled blocks", end.data ? end.data : "",
                          process->has_ended ? "at the end" : "when it was seen last",
                          infp_count(process->end.blocks).text);
-        infp_report_line(out, "peak", "%s; the highest of many estimates, so a little too high",
+        infp_report_line(out, "peak", "%s; the highest of many estimates, which are taken when they have grown by 5 %%",
                          peak.data ? peak.data : "");
         infp_report_line(out, "allocated", "%s in %s blocks; in %s: %s/s", allocated.data ? allocated.data : "",
-                         infp_count((uint64_t) process->allocated.blocks).text, infp_report_seconds(seconds).text,
+                         infp_count((uint64_t) fmin(process->allocated.blocks, 1e18)).text,
+                         infp_report_seconds(seconds).text,
                          infp_report_bytes(seconds > 0 ? process->allocated.bytes / seconds : NAN).text);
         infp_report_line(out, "sampled", "%s blocks, one each %s on average",
                          infp_count(process->allocated.samples).text,
@@ -291,7 +292,7 @@ int infp_heap_temporary_text(struct infp_out *out, const struct infp_heap_view *
         infp_report_title(out, "Blocks that were freed within a second");
         infp_report_line(out, "all",
                          "%s in %s blocks, %s %% of what was allocated; half of all bytes lived for less than %s",
-                         infp_report_bytes(soon.bytes).text, infp_count((uint64_t) soon.blocks).text,
+                         infp_report_bytes(soon.bytes).text, infp_count((uint64_t) fmin(soon.blocks, 1e18)).text,
                          infp_fixed(all.bytes > 0 ? 100 * soon.bytes / all.bytes : NAN, 1).text,
                          infp_report_seconds(blocks->median_s).text);
         put_missing(out, view->heap);
@@ -306,7 +307,7 @@ int infp_heap_temporary_text(struct infp_out *out, const struct infp_heap_view *
                 put_place(&words, view->heap, &stack->place);
                 infp_report_put(out, "  %*s  %12s  %11s  %5s %%  ", BYTES_WIDTH,
                                 infp_report_bytes(seconds > 0 ? stack->soon.bytes / seconds : NAN).text,
-                                infp_count((uint64_t) stack->soon.blocks).text,
+                                infp_count((uint64_t) fmin(stack->soon.blocks, 1e18)).text,
                                 infp_report_seconds(stack->median_s).text,
                                 infp_fixed(100 * stack->soon.bytes / soon.bytes, 1).text);
                 infp_report_put_padded(out, words.data ? words.data : "", room_of(out), true);
