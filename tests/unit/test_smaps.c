@@ -256,7 +256,7 @@ static void an_account_adds_up_to_rss(void **state)
                                  MAPPING("7f0011000000-7f0011100000 rw-p 00000000 00:00 0 ", 20, 20));
                 m = take(top, cases[i].statm);
                 assert_int_equal(bytes_of(m, "anonymous"), 20 << 10);
-                assert_int_equal(bytes_of(m, "unexplained"), cases[i].unexplained_kb << 10);
+                assert_int_equal(bytes_of(m, "unexplained"), cases[i].unexplained_kb * 1024);
                 assert_int_equal(bytes_of(m, NULL), (120 + cases[i].unexplained_kb) << 10);
                 assert_int_equal(machine_count(m, "memory_account"), cases[i].unexplained_kb ? 3 : 2);
                 row = &m->rows[0];
