@@ -141,6 +141,12 @@ static void what_is_no_stack(void **state)
                                         MAPPING("7f0007000000-7f0007001000 ---p 00000000 00:00 0 ", 0, 0)
                                                 MAPPING("7f0007001000-7f0007101000 rwxp 00000000 00:00 0 ", 8, 8),
                 { INFP_MEMORY_ANONYMOUS, NULL, 15 });
+        /* Up to 64 MiB: what is larger is a stack and what the kernel has joined to it. */
+        EXPECT_ROWS(MAPPING("7f0008000000-7f0008001000 ---p 00000000 00:00 0 ", 0, 0)
+                            MAPPING("7f0008001000-7f000c001000 rw-p 00000000 00:00 0 ", 16, 16)
+                                    MAPPING("7f0010000000-7f0010001000 ---p 00000000 00:00 0 ", 0, 0)
+                                            MAPPING("7f0010001000-7f0014002000 rw-p 00000000 00:00 0 ", 32, 32),
+                    { INFP_MEMORY_ANONYMOUS, NULL, 32 }, { INFP_MEMORY_STACK, "other threads", 16, INFP_ESTIMATED });
         EXPECT_ROWS(
                 MAPPING("7f0007001000-7f0007101000 rw-p 00000000 00:00 0 [anon: glibc: pthread stack: 12]", 8, 8)
                         MAPPING("7f0007201000-7f0007301000 rw-p 00000000 00:00 0 [anon: glibc: malloc arena]", 4, 4),

@@ -10,6 +10,8 @@
 
 /* Guard pages below the stack of a thread: one as a rule, the JVM has up to five. Larger holes belong to allocators. */
 static const uint64_t most_guard = 64 * 1024, least_stack = 16 * 1024;
+/* The kernel makes one mapping of a stack and what is mapped right above it: a larger one is hardly a stack any more. */
+static const uint64_t most_stack = UINT64_C(64) << 20;
 /* Arenas of glibc begin at multiples of this, and one may follow the unused end of another. */
 static const uint64_t arena_step = UINT64_C(64) << 20;
 
@@ -85,11 +87,13 @@ static uint64_t *sum_of_unnamed(struct infp_smaps *s)
 {
         const struct smaps_mapping *now = &s->now, *before = &s->before;
         const bool follows = before->end == now->begin, is_data = now->is_writable && !now->is_executable;
+        const uint64_t size = now->end - now->begin;
 
         /* .bss of the program: nothing else is put there. Those of libraries cannot be told from what the program maps. */
         if (follows && is_data && before->named && before->named == s->program && before->is_writable)
                 return &s->sums[INFP_MEMORY_DATA];
-        if (follows && is_data && before->is_guard && now->end - now->begin >= least_stack && now->begin % arena_step)
+        if (follows && is_data && before->is_guard && size >= least_stack && size <= most_stack &&
+            now->begin % arena_step)
                 return &s->guessed_stacks;
         return &s->sums[INFP_MEMORY_ANONYMOUS];
 }
