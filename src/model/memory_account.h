@@ -16,6 +16,9 @@ enum {
         INFP_MEMORY_ACCOUNT_N,
 };
 
+/* A process whose memory hardly changes has an account this often, unless reading it takes too much CPU time. */
+enum { INFP_MEMORY_ACCOUNT_PERIOD_S = 10 };
+
 /* In the order in which accounts have them. */
 enum infp_memory_kind {
         INFP_MEMORY_FILE,

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "analyze/timeline/timeline.h"
+#include "model/memory_account.h"
 #include "model/tables.h"
 #include "report_sample.h"
 
@@ -577,6 +578,66 @@ static void test_others_are_read_less_often(void **state)
         sample_free(s);
 }
 
+static void put_account(struct sample_run *s, uint64_t t_ns, enum infp_memory_kind kind, int64_t bytes,
+                        enum infp_quality quality)
+{
+        struct infp_row *row = sample_row(s, &infp_table_memory_account, t_ns);
+
+        infp_row_id(row, INFP_MEMORY_ACCOUNT_PROCESS, 1);
+        infp_row_str(row, INFP_MEMORY_ACCOUNT_OF, "rss");
+        infp_row_str(row, INFP_MEMORY_ACCOUNT_KIND, infp_memory_kind_name(kind));
+        infp_row_i64(row, INFP_MEMORY_ACCOUNT_BYTES, bytes);
+        infp_row_str(row, INFP_MEMORY_ACCOUNT_QUALITY, infp_quality_name(quality));
+        sample_put(s);
+}
+
+static const struct infp_timeline_series *named_series(const struct infp_timeline *t, const char *name)
+{
+        for (unsigned i = 0; i < t->n_panels; i++)
+                for (unsigned k = 0; k < t->panels[i].n_series; k++)
+                        if (!strcmp(t->panels[i].series[k].name, name))
+                                return &t->panels[i].series[k];
+        return NULL;
+}
+
+/* The account of 11 s holds until that of 14 s, which is the last one and holds for 10 s; a kind is as good as its worst row. */
+static void test_accounts_of_memory(void **state)
+{
+        struct sample_run *s = begin();
+        const struct infp_timeline_series *heap, *stack;
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        put_process(s, 10 * S, 1, "server", "server", 1 * S);
+        for (unsigned i = 0; i < 20; i++)
+                sample_tick(s, i, (10 + i) * S);
+        put_account(s, 11 * S, INFP_MEMORY_HEAP, 100, INFP_MEASURED);
+        put_account(s, 11 * S, INFP_MEMORY_STACK, 7, INFP_MEASURED);
+        put_account(s, 11 * S, INFP_MEMORY_STACK, 2, INFP_ESTIMATED);
+        put_account(s, 14 * S, INFP_MEMORY_HEAP, 200, INFP_MEASURED);
+        put_account(s, 14 * S, INFP_MEMORY_STACK, 8, INFP_MEASURED);
+        make_timeline(s, 30 * S, &report, &t);
+        assert_int_equal(t.grid.step_ns, S);
+        assert_int_equal(t.grid.t0, 9 * S + S / 2);
+        heap = named_series(&t, "heap");
+        stack = named_series(&t, "stack");
+        assert_non_null(heap);
+        assert_non_null(stack);
+        assert_true(isnan(mean_at(heap, 0)));
+        assert_near(mean_at(heap, 1), 100);
+        assert_near(mean_at(heap, 3), 100);
+        assert_near(mean_at(stack, 3), 9);
+        assert_near(mean_at(heap, 5), 200);
+        assert_near(mean_at(heap, 14), 200);
+        assert_true(isnan(mean_at(heap, 15)));
+        assert_int_equal(heap->quality, INFP_MEASURED);
+        assert_int_equal(stack->quality, INFP_ESTIMATED);
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -588,6 +649,7 @@ int main(void)
                 cmocka_unit_test(test_the_longest_spans),
                 cmocka_unit_test(test_requests_keep_the_worst),
                 cmocka_unit_test(test_counters_of_programs),
+                cmocka_unit_test(test_accounts_of_memory),
                 cmocka_unit_test(test_engines),
                 cmocka_unit_test(test_containers),
                 cmocka_unit_test(test_others_are_read_less_often),

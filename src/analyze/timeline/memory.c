@@ -1,4 +1,5 @@
-/* What the memory of the largest process holds, by kind: a stacked panel. An account holds until the next one. */
+/* What the memory of the largest process holds, by kind: a stacked panel. An account holds until the next one, the last one as long as the next
+ * one takes to come as a rule. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,14 +8,16 @@
 
 #include "analyze/timeline/parts.h"
 #include "base/mem.h"
+#include "base/time.h"
 
-static const char *const columns[] = { "process", "kind", "bytes", NULL };
-enum { PROCESS, KIND, BYTES };
+static const char *const columns[] = { "process", "kind", "bytes", "quality", NULL };
+enum { PROCESS, KIND, BYTES, QUALITY };
 
 struct kinds {
         const struct infp_grid *grid;
         uint64_t process, t_ns; /* t_ns: of the account that is being read; 0: none yet */
         double bytes[INFP_MEMORY_KINDS];
+        enum infp_quality quality[INFP_MEMORY_KINDS]; /* the worst of all its rows */
         struct infp_bucket_stat *buckets[INFP_MEMORY_KINDS];
 };
 
@@ -35,6 +38,14 @@ static int put_account(struct kinds *kinds, uint64_t until)
         return 0;
 }
 
+static void keep_worst(struct kinds *kinds, enum infp_memory_kind kind, const struct infp_batch *batch, int column,
+                       uint32_t row)
+{
+        for (enum infp_quality q = INFP_ESTIMATED; q > kinds->quality[kind]; q--)
+                if (infp_cell_is(batch, column, row, infp_quality_name(q)))
+                        kinds->quality[kind] = q;
+}
+
 static int take(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         struct kinds *kinds = context;
@@ -50,6 +61,7 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
                 INFP_TRY(put_account(kinds, t_ns));
         kinds->t_ns = t_ns;
         kinds->bytes[kind] += infp_cell_number(batch, at[BYTES], row);
+        keep_worst(kinds, kind, batch, at[QUALITY], row);
         return 0;
 }
 
@@ -61,7 +73,7 @@ static int draw(struct infp_timeline *timeline, const struct infp_memory_process
                 return -ENOMEM;
         *panel = (struct infp_timeline_panel){
                 .id = strdup("memory-account"),
-                .note = strdup("By kind; an account holds until the next one"),
+                .note = strdup("By kind; an account holds until the next one, the last one for 10 s at most"),
                 .group = "tree",
                 .unit = "bytes",
                 .kind = "stack",
@@ -85,7 +97,7 @@ static int draw(struct infp_timeline *timeline, const struct infp_memory_process
                         .metric = strdup(columns[BYTES]),
                         .table = strdup(infp_table_memory_account.name),
                         .help = strdup(""),
-                        .quality = i == INFP_MEMORY_UNEXPLAINED ? INFP_DERIVED : INFP_MEASURED,
+                        .quality = kinds->quality[i],
                         .buckets = INFP_TAKE(kinds->buckets[i]),
                 };
                 if (!series->name || !series->metric || !series->table || !series->help)
@@ -94,6 +106,20 @@ static int draw(struct infp_timeline *timeline, const struct infp_memory_process
         return 0;
 }
 
+static uint64_t end_of_last(const struct infp_timeline *timeline, const struct kinds *kinds)
+{
+        uint64_t ret = kinds->t_ns + INFP_MEMORY_ACCOUNT_PERIOD_S * INFP_NS_PER_S;
+
+        for (unsigned i = 0; i < timeline->n_processes; i++) {
+                const struct infp_timeline_process *p = &timeline->processes[i];
+
+                if (p->id == kinds->process && p->end_t_ns > kinds->t_ns && p->end_t_ns < ret)
+                        ret = p->end_t_ns;
+        }
+        return ret;
+}
+
+/* After the processes: it asks them when they ended. */
 int infp_timeline_memory(struct infp_timeline_reading *reading, struct infp_err *err)
 {
         const struct infp_memory_accounts *memory = &reading->report->memory;
@@ -106,7 +132,7 @@ int infp_timeline_memory(struct infp_timeline_reading *reading, struct infp_err 
         reading->table = infp_table_memory_account.name;
         r = infp_scan_rows(reading->run, reading->table, columns, reading->scan, take, &kinds, err);
         if (r >= 0)
-                r = put_account(&kinds, kinds.t_ns + 1);
+                r = put_account(&kinds, end_of_last(reading->timeline, &kinds));
         if (r >= 0)
                 r = draw(reading->timeline, &memory->list[0], &kinds);
         for (unsigned i = 0; i < INFP_MEMORY_KINDS; i++)

@@ -3,7 +3,7 @@
 #include "base/time.h"
 
 /* At first the target's processes may not be known. */
-static const uint64_t first_step_ns = INFP_NS_PER_S, step_ns = 10 * INFP_NS_PER_S;
+static const uint64_t first_step_ns = INFP_NS_PER_S, step_ns = INFP_MEMORY_ACCOUNT_PERIOD_S * INFP_NS_PER_S;
 
 bool infp_gpu_account_is_due(const struct infp_env *env, uint64_t now_ns, uint64_t *next_ns)
 {
