@@ -210,10 +210,10 @@ static void many_names(void **state)
         }
 }
 
-/* A machine with one process, whose account is taken by the collector. */
-static struct machine *take(const char *top, const char *statm)
+/* A machine with one process. */
+static struct machine *open_one(const char *top, const char *statm)
 {
-        const struct infp_collector *memory = infp_collector_find("memory");
+        static const struct infp_setting settings[] = { { "memory", "1" }, { NULL, NULL } };
         struct machine *m;
         int32_t pid = 10;
 
@@ -221,10 +221,18 @@ static struct machine *take(const char *top, const char *statm)
         put_process(top, (struct fake_process){ .pid = 1 });
         tree_put(top, "proc/10/statm", statm);
         m = machine_open(top);
-        m->env.settings = (const struct infp_setting[]){ { "memory", "1" }, { NULL, NULL } };
+        m->env.settings = settings;
         m->env.target = new_target(INFP_MODE_PID, false, pid);
         refresh(m->env.target, &m->env);
-        assert_int_equal(machine_sample(m, memory), 0);
+        return m;
+}
+
+/* Its account is taken by the collector. */
+static struct machine *take(const char *top, const char *statm, int result)
+{
+        struct machine *m = open_one(top, statm);
+
+        assert_int_equal(machine_sample(m, infp_collector_find("memory")), result);
         m->env.target = infp_target_free(m->env.target);
         return m;
 }
@@ -260,7 +268,7 @@ static void an_account_adds_up_to_rss(void **state)
                 tree_put(top, "proc/10/smaps",
                          MAPPING("7f0000000000-7f0010000000 r--s 00000000 08:01 22      /m\\012\xff (deleted)", 100, 0)
                                  MAPPING("7f0011000000-7f0011100000 rw-p 00000000 00:00 0 ", 20, 20));
-                m = take(top, cases[i].statm);
+                m = take(top, cases[i].statm, 0);
                 assert_int_equal(bytes_of(m, "anonymous"), 20 << 10);
                 assert_int_equal(bytes_of(m, "unexplained"), cases[i].unexplained_kb * 1024);
                 assert_int_equal(bytes_of(m, NULL), (120 + cases[i].unexplained_kb) << 10);
@@ -277,25 +285,58 @@ static void an_account_adds_up_to_rss(void **state)
         }
 }
 
-/* Without memory, as a process that has ended; and without a file. */
+/* Without memory, as a process that has ended; and of a kernel without the file. */
 static void no_account(void **state)
 {
         struct machine *m;
-        char top[64];
+        char top[64], reason[256];
 
         (void) state;
         tree_new(top);
         tree_put(top, "proc/10/smaps", "");
-        m = take(top, "500 30 2 1 0 28 0\n");
+        m = take(top, "500 30 2 1 0 28 0\n", 0);
         assert_int_equal(machine_count(m, "memory_account"), 0);
         machine_close(m);
         tree_put(top, "proc/10/smaps", MAPPING("7f0011000000-7f0011100000 rw-p 00000000 00:00 0 ", 20, 20));
-        m = take(top, "0 0 0 0 0 0 0\n");
+        m = take(top, "0 0 0 0 0 0 0\n", 0);
         assert_int_equal(machine_count(m, "memory_account"), 0);
         machine_close(m);
         tree_command("rm '%s/proc/10/smaps'", top);
-        m = take(top, "500 30 2 1 0 28 0\n");
+        m = take(top, "500 30 2 1 0 28 0\n", -ENODEV);
         assert_int_equal(machine_count(m, "memory_account"), 0);
+        assert_string_equal(machine_state(m, "*", NULL, reason, sizeof(reason)), "absent");
+        assert_non_null(strstr(reason, "CONFIG_PROC_PAGE_MONITOR"));
+        machine_close(m);
+        tree_remove(top);
+}
+
+/* Each 0.1 ms of the machine's clock 0.5 us of CPU time may be used, and to look at the process takes more: all that was saved is soon gone,
+ * and a look leaves nothing for an account. There is one all the same, each 10 s. */
+static void a_look_takes_all_that_was_saved(void **state)
+{
+        struct infp_collector_state collector;
+        struct machine *m;
+        unsigned n;
+        char top[64];
+
+        (void) state;
+        tree_new(top);
+        tree_put(top, "proc/10/smaps", MAPPING("7f0011000000-7f0011100000 rw-p 00000000 00:00 0 ", 20, 20));
+        m = open_one(top, "500 30 2 1 0 28 0\n");
+        assert_int_equal(
+                infp_collector_open(&collector, infp_collector_find("memory"), &m->env, &m->emit, machine_notice, m),
+                0);
+        for (unsigned i = 0; i < 250000; i++) {
+                m->clock_ns += 100000;
+                assert_int_equal(infp_collector_sample(&collector, &m->env, &m->emit, machine_notice, m), 0);
+        }
+        infp_collector_close(&collector);
+        /* Two rows each: 20 KiB, and what RSS has more. */
+        n = machine_count(m, "memory_account");
+        if (n != 2 * 3)
+                fail_msg("%u rows of accounts", n);
+        assert_string_equal(machine_state(m, "memory_account", NULL, NULL, 0), "");
+        m->env.target = infp_target_free(m->env.target);
         machine_close(m);
         tree_remove(top);
 }
@@ -306,7 +347,7 @@ int main(void)
                 cmocka_unit_test(each_kind),        cmocka_unit_test(copies_of_a_file),
                 cmocka_unit_test(what_is_no_stack), cmocka_unit_test(hostile_text),
                 cmocka_unit_test(many_names),       cmocka_unit_test(an_account_adds_up_to_rss),
-                cmocka_unit_test(no_account),
+                cmocka_unit_test(no_account),       cmocka_unit_test(a_look_takes_all_that_was_saved),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* What the memory of the target's processes holds, by /proc/PID/smaps. To read it the kernel walks all pages that a process has in RAM
  * (11 ms a GiB of small pages on one machine, and 1.4 us a mapping), and holds the lock of its mappings for some of them at a time: so it is
- * read rarely, and never for more than a share of the time of one CPU. */
+ * read rarely, and in the long run for no more than a share of the time of one CPU. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,8 +21,9 @@
 #include "collectors/memory/smaps.h"
 
 enum { PERIOD_MS = 1000, MOST_PROCESSES = 4096, PIECE = 64 * 1024 };
-/* An account of each process soon after it was seen first, and whenever its RSS has changed by a tenth; else each 10 s. */
-static const uint64_t first_ns = 900 * INFP_NS_PER_MS, rarely_ns = 10 * INFP_NS_PER_S, late_ns = 60 * INFP_NS_PER_S;
+/* An account of each process soon after it was seen first, and whenever its RSS has changed by a tenth; else rarely. */
+static const uint64_t first_ns = 900 * INFP_NS_PER_MS, rarely_ns = INFP_MEMORY_ACCOUNT_PERIOD_S * INFP_NS_PER_S,
+                      late_ns = 60 * INFP_NS_PER_S;
 static const int64_t least_change_bytes = 1 << 20;
 /* 0.5 % of a CPU; what was not used is kept for a burst: a tree that begins. */
 enum { CPU_SHARE = 200 };
@@ -191,7 +192,7 @@ static int64_t unexplained(int64_t before, int64_t after, int64_t sum)
         return sum < least ? least - sum : sum > most ? most - sum : 0;
 }
 
-/* A process that has ended, or become another program, meanwhile has no account: absent, not small. */
+/* A process that has ended, or become another program, meanwhile has no account: absent, not small. -ENODEV: the kernel has no smaps. */
 static int read_one(struct memory *s, const struct infp_env *env, struct infp_emit *emit, struct memory_process *p)
 {
         const struct infp_smaps_row rest = { .kind = INFP_MEMORY_UNEXPLAINED, .quality = INFP_DERIVED };
@@ -202,12 +203,16 @@ static int read_one(struct memory *s, const struct infp_env *env, struct infp_em
         int32_t number;
         uint64_t bytes;
         unsigned n;
+        int r;
 
         INFP_TRY(infp_process_stat_read(env->root_fd, p->pid, &first));
         before = rss_of_process(env, p->pid, &number);
-        INFP_TRY(read_smaps(s, env, number));
+        r = read_smaps(s, env, number);
         after = rss_of(env, number);
         INFP_TRY(infp_process_stat_read(env->root_fd, p->pid, &last));
+        if (r == -ENOENT && number == p->pid && last.start_ticks == p->start_ticks)
+                return -ENODEV;
+        INFP_TRY(r);
         n = infp_smaps_end(&s->smaps, rows, &bytes);
         if (before < 0 || after < 0 || !bytes || bytes > INT64_MAX / 2 || first.start_ticks != p->start_ticks ||
             last.start_ticks != p->start_ticks || first.image != last.image)
@@ -244,32 +249,52 @@ static void charge(struct memory *s, uint64_t *used_ns)
         s->saved_ns -= (int64_t) (*used_ns - before_ns);
 }
 
+/* One at least: to look at thousands of processes may have taken all the time that was saved. What is too much is owed. */
+static int read_due(struct memory *s, const struct infp_env *env, struct infp_emit *emit, uint64_t now,
+                    uint64_t *used_ns)
+{
+        struct memory_process *p;
+
+        do {
+                int r;
+
+                p = next_due(s, env, now);
+                if (!p)
+                        return 0;
+                r = read_one(s, env, emit, p);
+                if (r == -ENODEV)
+                        return r;
+                p->is_denied = r == -EACCES || r == -EPERM;
+                s->has_denied |= p->is_denied;
+                p->read_ns = now;
+                charge(s, used_ns);
+        } while (s->saved_ns > 0);
+        return 0;
+}
+
 static int memory_sample(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)
 {
         struct memory *s = state;
         const uint64_t now = env->now_ns(env);
         uint64_t used_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        struct memory_process *p;
+        int r = 0;
 
-        (void) err;
         if (s->earned_ns)
                 s->saved_ns += (int64_t) ((now - s->earned_ns) / CPU_SHARE);
         s->saved_ns = s->saved_ns < most_saved_ns ? s->saved_ns : most_saved_ns;
         s->earned_ns = now;
-        if (s->saved_ns <= 0)
-                return 0;
-        look(s, env, now);
-        charge(s, &used_ns);
-        while (s->saved_ns > 0 && (p = next_due(s, env, now))) {
-                const int r = read_one(s, env, emit, p);
-
-                p->is_denied = r == -EACCES || r == -EPERM;
-                s->has_denied |= p->is_denied;
-                p->read_ns = now;
+        if (s->saved_ns > 0) {
+                look(s, env, now);
                 charge(s, &used_ns);
+                r = read_due(s, env, emit, now, &used_ns);
+        } else {
+                next_due(s, env, now); /* only to see who is late */
         }
         say(s, emit);
-        return 0;
+        return r < 0 ? infp_fail(err, r,
+                                 "/proc/PID/smaps does not exist: memory has accounts only where the kernel was built "
+                                 "with CONFIG_PROC_PAGE_MONITOR")
+                     : 0;
 }
 
 static void memory_close(void *state)
