@@ -110,7 +110,7 @@ static void the_largest_accounts(void **state)
         check_server(&report.memory.list[1]);
         assert_false(report.memory.list[1].blocks.has);
         text = text_of(&report, 100);
-        assert_non_null(strstr(text, "Memory of server (10) when it had the most, after 2.00 s: 7.71 KiB in RAM\n"));
+        assert_non_null(strstr(text, "Memory of server (10) in its largest account, after 2.00 s: 7.71 KiB in RAM\n"));
         assert_non_null(strstr(text, "\n  ffffffffffffffffffffffffffffffhhhhhhhhhhhhhhhhaaaaaaaaaaaaaa\n"));
         assert_non_null(strstr(text, "\n  f mapped file    m.gguf "));
         assert_non_null(strstr(text, "\n  ? unexplained    "));
@@ -151,6 +151,49 @@ static void blocks_of_that_moment(void **state)
         sample_free(s);
 }
 
+static void put_absence(struct sample_run *s, const char *table, const char *instance, const char *word,
+                        const char *reason, const char *fix)
+{
+        struct infp_row *row = sample_row(s, &infp_table_sources, 10 * S);
+
+        infp_row_str(row, INFP_SOURCES_COLLECTOR, "memory");
+        infp_row_str(row, INFP_SOURCES_TABLE, table);
+        infp_row_str(row, INFP_SOURCES_COLUMN, "*");
+        if (instance)
+                infp_row_str(row, INFP_SOURCES_INSTANCE, instance);
+        infp_row_str(row, INFP_SOURCES_STATE, word);
+        infp_row_str(row, INFP_SOURCES_REASON, reason);
+        if (fix)
+                infp_row_str(row, INFP_SOURCES_FIX, fix);
+        sample_put(s);
+}
+
+/* Each with its own reason and fix; accounts that are rare are not missing. */
+static void all_absences(void **state)
+{
+        struct sample_run *s = some_accounts();
+        struct infp_report report;
+        char *text, *section;
+
+        (void) state;
+        put_absence(s, "memory_account", NULL, "denied", "they are of others", "be root");
+        put_absence(s, "memory_account", "others", "absent", "they are many", NULL);
+        put_absence(s, "memory_account", "rare", "late", "they took long", NULL);
+        put_absence(s, "*", NULL, "absent", "there is no smaps", NULL);
+        finish(s, "run", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        text = text_of(&report, 100);
+        join_lines(text);
+        section = strstr(text, "Memory of big");
+        assert_non_null(section);
+        assert_non_null(strstr(section, "no account of some processes: they are of others fix be root no account of "
+                                        "some processes: they are many rare accounts of some processes: they took long "
+                                        "no account there is no smaps "));
+        free(text);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 static void the_split(void **state)
 {
         struct infp_memory_split split = infp_memory_split(100, 30);
@@ -170,6 +213,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_largest_accounts),
                 cmocka_unit_test(blocks_of_that_moment),
+                cmocka_unit_test(all_absences),
                 cmocka_unit_test(the_split),
         };
 

@@ -6,6 +6,7 @@
 #include "base/human.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "model/tables.h"
 #include "view/report/parts.h"
 
 enum { SHOWN = 3, BAR_WIDTH = 60, KIND_WIDTH = 14, LEAST_ROWS = 6 };
@@ -141,7 +142,7 @@ static void put_process(struct infp_out *out, const struct infp_report *report, 
         infp_str_printf(&title, "Memory of %s", p->name ? p->name : "a process");
         if (p->pid >= 0)
                 infp_str_printf(&title, " (%lld)", (long long) p->pid);
-        infp_str_printf(&title, " when it had the most, after %s: %s in RAM",
+        infp_str_printf(&title, " in its largest account, after %s: %s in RAM",
                         infp_report_seconds(since_start_s(report, p)).text, infp_report_bytes(p->rss_bytes).text);
         infp_report_title(out, title.data ? title.data : "");
         put_bar(out, p);
@@ -150,27 +151,34 @@ static void put_process(struct infp_out *out, const struct infp_report *report, 
         put_gpus(out, p);
 }
 
-/* Why some have none; NULL: all have. */
-static const struct infp_absence *find_absence(const struct infp_report *report)
+/* Why some have none, or only few. */
+static void put_absences(struct infp_out *out, const struct infp_report *report)
 {
-        for (unsigned i = 0; i < report->absences.n; i++)
-                if (!strcmp(report->absences.list[i].table, infp_table_memory_account.name))
-                        return &report->absences.list[i];
-        return NULL;
+        for (unsigned i = 0; i < report->absences.n; i++) {
+                const struct infp_absence *a = &report->absences.list[i];
+                const bool is_of_some = !strcmp(a->table, infp_table_memory_account.name);
+
+                if (!is_of_some && strcmp(a->collector, "memory") != 0)
+                        continue;
+                if (!strcmp(a->state, infp_source_state_name(INFP_LATE)))
+                        infp_report_line(out, "rare", "accounts of some processes: %s", a->reason);
+                else
+                        infp_report_line(out, "no account", "%s%s", is_of_some ? "of some processes: " : "", a->reason);
+                if (*a->fix)
+                        infp_report_line(out, "fix", "%s", a->fix);
+        }
 }
 
 void infp_report_memory_accounts(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_memory_accounts *memory = &report->memory;
-        const struct infp_absence *absence = find_absence(report);
 
         for (unsigned i = 0; i < memory->n && i < SHOWN; i++) /* bound: the rest is counted below */
                 put_process(out, report, &memory->list[i]);
         if (memory->n_seen > SHOWN)
                 infp_report_line(out, "", "%s more processes have an account (table memory_account)",
                                  infp_count(memory->n_seen - SHOWN).text);
-        if (absence)
-                infp_report_line(out, "no account", "of some processes: %s", absence->reason);
+        put_absences(out, report);
 }
 
 static void put_json_row(struct infp_json *json, const struct infp_memory_process *p, const struct infp_memory_row *row)
