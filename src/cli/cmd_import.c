@@ -1,4 +1,5 @@
 /* infprof import: profiles of other programs as a run. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,10 @@ static int import_it(const struct infp_import_wishes *wishes, bool is_json)
                 say(&import.made);
         infp_signals_close(&signals);
         free(import.made.path);
-        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+        if (r >= 0)
+                return INFP_EXIT_OK;
+        infp_say_failure(&err);
+        return r == -EINVAL ? INFP_EXIT_USAGE : INFP_EXIT_FAILURE; /* --mode of what says it itself */
 }
 
 static int run(const struct infp_arguments *arguments)

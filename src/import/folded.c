@@ -499,6 +499,7 @@ static enum infp_import_sure look(const char *head, size_t size)
 const struct infp_import_format infp_import_folded = {
         .name = "folded",
         .help = "folded stacks: a;b;c 12 (FlameGraph, inferno, py-spy, Austin, async-profiler, bcc)",
+        .takes_mode = true,
         .look = look,
         .read = read_folded,
 };

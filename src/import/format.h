@@ -15,6 +15,7 @@ enum infp_import_sure {
 struct infp_import_format {
         const char *name;
         const char *help; /* what it is, and who writes it */
+        bool takes_mode;  /* it does not say what its bytes are of: the user may (infp_import_wanted()) */
         enum infp_import_sure (*look)(const char *head, size_t size);
         int (*read)(struct infp_import_input *input, struct infp_import_writer *writer, struct infp_err *err);
 };

@@ -39,9 +39,9 @@ struct mapping {
 struct heap_text {
         struct infp_import_input *input;
         struct infp_import_writer *writer;
-        bool has_begun, is_jemalloc;
+        bool has_begun, is_jemalloc, has_allocated;
         bool is_in_maps;
-        uint64_t mean; /* bytes from one sample to the next, on average; 0: each block was counted */
+        uint64_t mean; /* bytes from one sample to the next, on average; 0, 1: each block was counted */
         struct stack *stacks;
         uint64_t *addresses;
         struct mapping *mappings;
@@ -95,7 +95,7 @@ static int take_head(struct heap_text *h, struct infp_import_text line, struct i
         const char *slash = infp_import_last(line, '/');
 
         h->has_begun = true;
-        h->is_jemalloc = infp_import_begins(line, "heap_v2/");
+        h->is_jemalloc = h->has_allocated = infp_import_begins(line, "heap_v2/");
         if (!h->is_jemalloc) {
                 if (!infp_import_begins(line, "heap profile:"))
                         return wrong(h,
@@ -104,6 +104,9 @@ static int take_head(struct heap_text *h, struct infp_import_text line, struct i
                 line = infp_import_from(line, line.data + strlen("heap profile:"));
                 if (!take_counts(&line, &live, &allocated))
                         return wrong(h, "the sums of the profile are not numbers", err);
+                /* A profile without what was allocated repeats here what is in use; Google's pprof goes by that, too. */
+                h->has_allocated =
+                        allocated.blocks && (allocated.blocks != live.blocks || allocated.bytes != live.bytes);
                 line = infp_import_trim(line);
                 if (infp_import_is(line, "@ heapprofile"))
                         return 0;
@@ -302,7 +305,7 @@ static int put_row(struct heap_text *h, struct infp_import_sample *row, enum inf
                    const struct counts *counts, struct infp_err *err)
 {
         const double n = (double) counts->blocks, bytes = (double) counts->bytes,
-                     each = h->mean && n > 0 ? infp_heap_objects(bytes / n, (double) h->mean) : 1;
+                     each = h->mean > 1 && n > 0 ? infp_heap_objects(bytes / n, (double) h->mean) : 1;
 
         row->mode = infp_stack_modes[mode].name;
         row->samples = (int64_t) counts->blocks;
@@ -331,7 +334,7 @@ static int put_stack(struct heap_text *h, const struct stack *stack, uint64_t *f
         INFP_TRY(infp_import_stack(h->writer, frames, n, true, &row.stack, &is_cut, err));
         row.is_truncated = is_cut || !n;
         INFP_TRY(put_row(h, &row, INFP_STACK_HEAP, &stack->live, err));
-        return put_row(h, &row, INFP_STACK_HEAP_ALLOCATED, &stack->allocated, err);
+        return h->has_allocated ? put_row(h, &row, INFP_STACK_HEAP_ALLOCATED, &stack->allocated, err) : 0;
 }
 
 static int put_mappings(struct heap_text *h, struct infp_err *err)
@@ -367,8 +370,10 @@ static int put_all(struct heap_text *h, struct infp_err *err)
                                  1, infp_import_line_number(h->input));
         INFP_TRY(infp_import_begin_now(h->writer, err));
         INFP_TRY(put_mappings(h, err));
-        for (size_t i = 0; i < h->n_stacks; i++)
+        for (size_t i = 0; i < h->n_stacks; i++) {
+                INFP_TRY(infp_import_stopped(h->input, i, err));
                 INFP_TRY(put_stack(h, &h->stacks[i], frames, err));
+        }
         return infp_import_heap_method(h->writer, h->is_jemalloc ? "jemalloc" : "tcmalloc", h->mean, INFP_IMPORT_EXACT,
                                        err);
 }

@@ -25,6 +25,7 @@ struct function {
 
 struct trace {
         uint32_t place, parent, site; /* site 0: it is no allocation's own */
+        uint32_t depth; /* bounded: heaptrack ends at 64, and all nodes in one chain would take their square */
 };
 
 struct kind {
@@ -162,13 +163,18 @@ static int take_place(struct heaptrack *h, struct infp_import_text line, struct 
 static int take_trace(struct heaptrack *h, struct infp_import_text line, struct infp_err *err)
 {
         uint64_t place, parent;
+        uint32_t depth;
 
         if (!infp_import_hex(&line, &place) || !infp_import_hex(&line, &parent) || !place || place > h->n_places ||
             parent > h->n_traces)
                 return wrong(h, "a stack names a place or a caller that is not there", err);
+        depth = parent ? h->traces[parent - 1].depth + 1 : 1;
+        if (depth > INFP_IMPORT_MAX_DEPTH)
+                return wrong(h, "a stack is deeper than 4,096 functions, which no stack of heaptrack is", err);
         if (!ROOM(h, traces))
                 return no_room(h, h->n_traces, err);
-        h->traces[h->n_traces++] = (struct trace){ .place = (uint32_t) place, .parent = (uint32_t) parent };
+        h->traces[h->n_traces++] =
+                (struct trace){ .place = (uint32_t) place, .parent = (uint32_t) parent, .depth = depth };
         return 0;
 }
 
@@ -355,7 +361,7 @@ static int put_site(struct heaptrack *h, const struct site *site, uint64_t *fram
 
         while (at && h->traces[at - 1].parent && is_operator_new(h, h->traces[at - 1].place))
                 at = h->traces[at - 1].parent;
-        for (; at && n <= INFP_IMPORT_MAX_DEPTH; at = h->traces[at - 1].parent)
+        for (; at; at = h->traces[at - 1].parent)
                 INFP_TRY(frame_of(h, h->traces[at - 1].place, &frames[n++], err));
         INFP_TRY(infp_import_stack(h->writer, frames, n, true, &row.stack, &is_cut, err));
         row.is_truncated = is_cut;
@@ -367,13 +373,15 @@ static int put_site(struct heaptrack *h, const struct site *site, uint64_t *fram
 
 static int put_all(struct heaptrack *h, struct infp_err *err)
 {
-        infp_autofree uint64_t *frames = calloc(INFP_IMPORT_MAX_DEPTH + 1, sizeof(*frames));
+        infp_autofree uint64_t *frames = calloc(INFP_IMPORT_MAX_DEPTH, sizeof(*frames));
 
         if (!frames)
                 return no_room(h, 0, err);
         infp_import_found(h->writer)->duration_ns = h->ms * INFP_NS_PER_MS;
-        for (size_t i = 0; i < h->n_sites; i++)
+        for (size_t i = 0; i < h->n_sites; i++) {
+                INFP_TRY(infp_import_stopped(h->input, i, err));
                 INFP_TRY(put_site(h, &h->sites[i], frames, err));
+        }
         INFP_TRY(infp_import_heap_method(h->writer, "heaptrack", 0, INFP_IMPORT_EXACT, err));
         if (!h->is_whole)
                 infp_import_skip(h->writer, "ends that are missing (the program was killed, or the file is cut)", 1,

@@ -111,6 +111,23 @@ static int choose(struct infp_import_input *input, const char *wanted, const str
         return best > INFP_IMPORT_NO ? 0 : unknown(infp_import_path(input), head, size, err);
 }
 
+/* Whether the user has named a mode that nothing in the file can get; `found`: after it was read. */
+static bool is_mode_in_vain(const struct infp_import_format *format, const char *mode,
+                            const struct infp_imported *found)
+{
+        if (!mode || !format->takes_mode)
+                return mode != NULL;
+        for (unsigned i = 0; i < found->n_modes; i++)
+                if (!strcmp(found->modes[i].mode, mode))
+                        return false;
+        return found->rows > 0;
+}
+
+static int refuse_mode(const char *path, struct infp_err *err)
+{
+        return infp_fail(err, -EINVAL, "--mode: %s says itself what its numbers are", path);
+}
+
 /* The run was made now; its rows lie where the file says, on the file's clock. */
 static void set_times(struct infp_run *run, struct infp_imported *found, uint64_t begin_t_ns)
 {
@@ -130,10 +147,14 @@ static int read_input(struct infp_run *run, struct infp_import_input *input, con
 
         INFP_TRY(choose(input, options->format, &format, err));
         found->format = format->name;
+        if (is_mode_in_vain(format, options->mode, found))
+                return refuse_mode(options->path, err);
         INFP_TRY(infp_import_writer_new(run, options, found, &writer, err));
         r = format->read(input, writer, err);
         if (r >= 0 && !found->rows)
                 r = infp_fail(err, -ENODATA, "%s has no sample in it (read as %s)", options->path, format->name);
+        if (r >= 0 && is_mode_in_vain(format, options->mode, found)) /* Austin's comments, a unit of time */
+                r = refuse_mode(options->path, err);
         if (r >= 0)
                 r = infp_import_writer_end(writer, err);
         if (r >= 0)

@@ -17,6 +17,7 @@ enum {
         GZIP_WINDOW = 15 + 16, /* zlib: the largest window, with gzip's own header */
         /* A profile shrinks to a tenth, a text of one line again and again to a hundredth; deflate itself ends at 1,032. */
         BOMB_FACTOR = 500,
+        STOP_EACH = 1024, /* stacks from one question whether to stop to the next */
 };
 static const uint64_t bomb_bytes = 64 << 20; /* a small file may be anything */
 
@@ -63,6 +64,21 @@ uint64_t infp_import_line_number(const struct infp_import_input *input)
         return input->line;
 }
 
+static int ask_to_stop(const struct infp_import_input *input, struct infp_err *err)
+{
+        return input->source.is_stop(input->source.context)
+                       ? infp_fail(err, -ECANCELED, "the import of %s was stopped; nothing was kept",
+                                   input->source.path)
+                       : 0;
+}
+
+int infp_import_stopped(const struct infp_import_input *input, uint64_t n, struct infp_err *err)
+{
+        struct pollfd stop = { .fd = input->source.stop_fd, .events = POLLIN };
+
+        return n % STOP_EACH == 0 && poll(&stop, 1, 0) > 0 ? ask_to_stop(input, err) : 0;
+}
+
 /* The user may want to stop while a pipe makes us wait. */
 static int wait_for_data(const struct infp_import_input *input, struct infp_err *err)
 {
@@ -74,9 +90,8 @@ static int wait_for_data(const struct infp_import_input *input, struct infp_err 
         do {
                 if (poll(fds, 2, -1) < 0 && errno != EINTR)
                         return 0; /* read reports it */
-                if ((fds[1].revents & POLLIN) && input->source.is_stop(input->source.context))
-                        return infp_fail(err, -ECANCELED, "the import of %s was stopped; nothing was kept",
-                                         input->source.path);
+                if (fds[1].revents & POLLIN)
+                        INFP_TRY(ask_to_stop(input, err));
         } while (!fds[0].revents);
         return 0;
 }

@@ -37,6 +37,9 @@ uint64_t infp_import_line_number(const struct infp_import_input *input); /* of t
 int64_t infp_import_written(
         const struct infp_import_input *input); /* when the file was, in seconds since 1970; of a pipe about now */
 
+/* -ECANCELED: the user wants to stop. For what is done after the last read, which asks it, too; n: stacks so far, of which few ask. */
+int infp_import_stopped(const struct infp_import_input *input, uint64_t n, struct infp_err *err);
+
 /* The first bytes, at most INFP_IMPORT_HEAD of them; they are read again by what follows. */
 int infp_import_peek(struct infp_import_input *input, const char **ret, size_t *ret_size, struct infp_err *err);
 

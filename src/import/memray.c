@@ -79,31 +79,31 @@ static int take_fields(struct memray *m, struct infp_import_text line, struct in
         return 0;
 }
 
-/* Takes ";LINE" off the end of a frame. */
-static bool take_number(struct infp_import_text *frame, int64_t *ret)
+static bool is_number(const char *begin, const char *end, int64_t *ret)
 {
-        const char *last = infp_import_last(*frame, ';');
-
-        if (!last || infp_parse_i64(last + 1, (size_t) (frame->data + frame->size - (last + 1)), ret) < 0)
-                return false;
-        *frame = infp_import_upto(*frame, last);
-        return true;
+        return infp_parse_i64(begin, (size_t) (end - begin), ret) == 0;
 }
 
 /* "operator|(A, B);a.cc;12|main;a.cc;3": a frame ends after a number. Empty: there is none, or it is not whole. */
 static struct infp_import_text next_frame(struct infp_import_text *stack)
 {
-        struct infp_import_text frame, without;
+        const char *number = NULL; /* what may be one: after the last semicolon, if no bar followed */
         int64_t line;
 
         for (size_t n = 0; n <= stack->size; n++) {
-                if (n < stack->size && stack->data[n] != '|')
+                const char *at = stack->data + n;
+
+                if (n < stack->size && *at == ';')
+                        number = at + 1;
+                if (n < stack->size && *at != '|')
                         continue;
-                frame = without = infp_import_upto(*stack, stack->data + n);
-                if (!take_number(&without, &line))
-                        continue;
-                *stack = infp_import_from(*stack, stack->data + n + (n < stack->size));
-                return frame;
+                if (number && is_number(number, at, &line)) {
+                        const struct infp_import_text frame = infp_import_upto(*stack, at);
+
+                        *stack = infp_import_from(*stack, at + (n < stack->size));
+                        return frame;
+                }
+                number = NULL;
         }
         return infp_import_text("");
 }
@@ -111,16 +111,14 @@ static struct infp_import_text next_frame(struct infp_import_text *stack)
 static int make_frame(struct memray *m, struct infp_import_text text, uint64_t *ret, struct infp_err *err)
 {
         struct infp_import_level *level = &m->place.levels[0];
-        const char *semicolon;
+        const char *number = infp_import_last(text, ';'),
+                   *file = number ? infp_import_last(infp_import_upto(text, number), ';') : NULL;
 
         *level = (struct infp_import_level){ .name = { NULL, 0 } };
-        if (!take_number(&text, &level->line))
+        if (!file || !is_number(number + 1, text.data + text.size, &level->line))
                 return wrong(m, "a function of the stack is not NAME;FILE;LINE", err);
-        semicolon = infp_import_last(text, ';');
-        if (!semicolon)
-                return wrong(m, "a function of the stack is not NAME;FILE;LINE", err);
-        level->file = infp_import_from(text, semicolon + 1);
-        level->name = infp_import_upto(text, semicolon);
+        level->file = infp_import_from(infp_import_upto(text, number), file + 1);
+        level->name = infp_import_upto(text, file);
         if (!level->name.size)
                 level->name = infp_import_text("[unknown]");
         m->place.kind = infp_import_kind_of_file(level->file, INFP_FRAME_NATIVE);
@@ -231,6 +229,7 @@ static enum infp_import_sure look(const char *head, size_t size)
 const struct infp_import_format infp_import_memray = {
         .name = "memray",
         .help = "`memray transform csv`",
+        .takes_mode = true,
         .look = look,
         .read = read_memray,
 };

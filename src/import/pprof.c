@@ -85,7 +85,7 @@ struct pprof {
         struct pprof_type types[PPROF_MAX_TYPES], period_type;
         unsigned n_types;
         int64_t period, time_ns, duration_ns;
-        double mean; /* bytes from one sampled block to the next, on average; 0: not known */
+        double mean; /* bytes from one sampled block to the next, on average; 0: not known; 1: each block was counted */
         struct pprof_mode modes[PPROF_MAX_TYPES];
         unsigned n_modes;
         struct infp_import_place place;
@@ -447,12 +447,13 @@ static int count_of(const struct type *types, int weight, unsigned n)
         return -1;
 }
 
-static struct pprof_mode *add(struct pprof *p, int weight, int samples)
+static struct pprof_mode *add(struct pprof *p, const struct type *type, int weight, int samples)
 {
         struct pprof_mode *mode = &p->modes[p->n_modes++];
 
         mode->weight = weight;
         mode->samples = samples;
+        mode->factor = infp_import_mode(type->type, type->unit, mode->mode);
         return mode;
 }
 
@@ -493,27 +494,18 @@ static int choose_modes(struct pprof *p, struct infp_err *err)
         if (p->period > 0 && infp_import_is(period.type, "space") && infp_import_is(period.unit, "bytes"))
                 p->mean = (double) p->period;
         for (unsigned i = 0; i < p->n_types; i++) {
-                struct pprof_mode *mode;
                 int count;
 
                 if (types[i].is_count)
                         continue;
                 count = count_of(types, (int) i, p->n_types);
-                mode = add(p, (int) i, count);
-                mode->factor = infp_import_mode(types[i].type, types[i].unit, mode->mode);
-                mode->is_heap = infp_import_heap(types[i].type, types[i].unit) != NULL;
+                add(p, &types[i], (int) i, count)->is_heap = infp_import_heap(types[i].type, types[i].unit) != NULL;
                 if (count >= 0)
                         types[count].is_used = true;
         }
-        for (unsigned i = 0; i < p->n_types; i++) {
-                struct pprof_mode *mode;
-
-                if (!types[i].is_count || types[i].is_used)
-                        continue;
-                mode = add(p, (int) i, (int) i);
-                mode->factor = infp_import_mode(types[i].type, types[i].unit, mode->mode);
-                weigh_by_period(p, mode, &types[i], &period);
-        }
+        for (unsigned i = 0; i < p->n_types; i++)
+                if (types[i].is_count && !types[i].is_used)
+                        weigh_by_period(p, add(p, &types[i], (int) i, (int) i), &types[i], &period);
         return 0;
 }
 
@@ -641,14 +633,16 @@ static int take_field(struct pprof *p, struct sample *s, const struct infp_proto
         }
 }
 
-/* Of the heap the count is of blocks that samples stand for, as their writer has estimated. */
+/* Of the heap the count is of blocks, as their writer has estimated them from samples: how many of these, the mean says, else one at least. */
 static void count_blocks(const struct pprof *p, struct infp_import_sample *row)
 {
         const double blocks = (double) row->samples,
-                     each = blocks > 0 && p->mean > 0 ? infp_heap_objects(row->weight / blocks, p->mean) : 0;
+                     each = blocks > 0 && p->mean > 1 ? infp_heap_objects(row->weight / blocks, p->mean) : 0;
 
         row->objects = blocks;
-        if (each > 0)
+        if (!(p->mean > 0))
+                row->samples = row->weight > 0 || blocks > 0;
+        else if (each > 0)
                 row->samples = (int64_t) fmax(1, floor(blocks / each + 0.5));
 }
 
@@ -699,12 +693,15 @@ static int read_samples(struct pprof *p, struct infp_err *err)
         infp_autofree struct sample *sample = malloc(sizeof(*sample));
         struct infp_proto all = p->all;
         struct infp_proto_field field;
+        uint64_t n = 0;
 
         if (!sample)
                 return infp_fail(err, -ENOMEM, "not enough memory to import");
         while (infp_proto_next(&all, &field) > 0) /* whole: it was read before */
-                if (field.number == PPROF_SAMPLE && field.type == INFP_PROTO_BYTES)
+                if (field.number == PPROF_SAMPLE && field.type == INFP_PROTO_BYTES) {
+                        INFP_TRY(infp_import_stopped(p->input, n++, err));
                         INFP_TRY(take_sample(p, sample, &field, err));
+                }
         return 0;
 }
 
@@ -733,8 +730,11 @@ static int read_profile(struct pprof *p, struct infp_err *err)
         INFP_TRY(begin(p, err));
         INFP_TRY(put_mappings(p, err));
         INFP_TRY(read_samples(p, err));
-        return infp_import_heap_method(p->writer, "its writer", (uint64_t) p->mean,
-                                       "of which the file does not say whether it counts each block", err);
+        return infp_import_heap_method(p->writer, "the program that wrote the profile", (uint64_t) p->mean,
+                                       p->mean > 0 ? INFP_IMPORT_EXACT
+                                                   : "which does not say whether it counted each block or sampled "
+                                                     "them: each stack counts as one sample",
+                                       err);
 }
 
 static int read_pprof(struct infp_import_input *input, struct infp_import_writer *writer, struct infp_err *err)

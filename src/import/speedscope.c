@@ -426,6 +426,7 @@ static enum infp_import_sure look(const char *head, size_t size)
 const struct infp_import_format infp_import_speedscope = {
         .name = "speedscope",
         .help = "speedscope's own JSON, sampled or evented (py-spy, rbspy, Austin, 0x, speedscope.app)",
+        .takes_mode = true,
         .look = look,
         .read = read_speedscope,
 };

@@ -531,7 +531,7 @@ int infp_import_heap_method(struct infp_import_writer *w, const char *who, uint6
         const struct infp_imported *found = w->found;
         char method[256];
 
-        if (mean_bytes)
+        if (mean_bytes > 1)
                 snprintf(method, sizeof(method), "%s, one each %llu bytes on average: bytes are estimated from them",
                          who, (unsigned long long) mean_bytes);
         else

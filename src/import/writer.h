@@ -73,7 +73,7 @@ int infp_import_sample(struct infp_import_writer *writer, const struct infp_impo
 const char *infp_import_wanted(const struct infp_import_writer *writer, const char *otherwise);
 
 /* How samples of the heap were taken, for table sampler, a row each mode that is there; after the last of them. mean_bytes: from one
- * sampled block to the next; 0: `otherwise` says it. who: the allocator or profiler. */
+ * sampled block to the next; 0, 1: `otherwise` says it. who: the allocator or profiler. */
 #define INFP_IMPORT_EXACT "which sees each block: its figures are exact, and intervals do not apply to them"
 int infp_import_heap_method(struct infp_import_writer *writer, const char *who, uint64_t mean_bytes,
                             const char *otherwise, struct infp_err *err);

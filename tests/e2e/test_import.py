@@ -326,8 +326,27 @@ def test_pprof_of_the_heap(infprof, run_dir, tmp_path, imported):
     assert all(name in data for name in (b"alloc_objects", b"alloc_space", b"inuse_objects", b"inuse_space", b"peak_space"))
     shutil.rmtree(run_dir)
     said = imported(path)
+    # The file has blocks, and not of how many samples they are: a stack counts as one.
     assert {mode["mode"]: (mode["samples"], mode["weight"]) for mode in said["modes"]} == {
-        "heap-allocated": (311, 1095504), "heap-peak": (111, 1082704), "heap": (50, 410000)}
+        "heap-allocated": (4, 1095504), "heap-peak": (3, 1082704), "heap": (2, 410000)}
+    rows = query(infprof, run_dir, "select mode, sum(objects) as objects from stack_samples group by mode order by mode")
+    assert [(row["mode"], row["objects"]) for row in rows] == [("heap", 50), ("heap-allocated", 311), ("heap-peak", 111)]
+    (row,) = query(infprof, run_dir, "select method, taken from sampler where mode = 'heap'")
+    assert "each stack counts as one sample" in row["method"] and row["taken"] == 2
+
+
+def varint(value):
+    return bytes([value | 0x80]) + varint(value >> 7) if value > 127 else bytes([value])
+
+
+def test_go_heap_with_each_block(infprof, run_dir, imported):
+    """runtime.MemProfileRate of 1: the same profile with another period is one of blocks that were all counted."""
+    whole = gzip.decompress((FIXTURES / "go-heap.pprof").read_bytes())
+    imported(whole + varint(12 << 3) + varint(1))  # of a field that is there twice the last one counts
+    rows = query(infprof, run_dir, "select sum(samples)::bigint as n, sum(objects) as objects from stack_samples where mode = 'heap'")
+    assert rows == [{"n": 7110, "objects": 7110}]
+    (row,) = query(infprof, run_dir, "select method from sampler where mode = 'heap'")
+    assert "figures are exact" in row["method"]
 
 
 def speedscope(*profiles):
@@ -418,8 +437,8 @@ def test_what_flamegraph_writes_comes_back(infprof, run_dir, tmp_path, imported,
         before = {stack.replace("_[j]", ""): count for stack, count in before.items()}
     if option == "speedscope" and source.startswith("go"):
         assert after.keys() == before.keys()
-    elif source.startswith("go") and option == "pprof":  # has blocks, not samples
-        assert after == before and said["samples"] == 7110 + 7131
+    elif source.startswith("go") and option == "pprof":  # has blocks, not samples: a row counts as one
+        assert after == before and said["samples"] == said["rows"]
         assert folded("--mode", "alloc_space")
     elif source.startswith("go"):
         assert after == pytest.approx(before, rel=1e-3)  # each sample of perf script has a whole period
@@ -495,6 +514,14 @@ def test_usage(infprof, tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
         done = subprocess.run([infprof, "import", str(path), "-o", str(tmp_path / "out")], capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and str(path) in done.stderr
+
+
+@pytest.mark.parametrize("name", ["go-heap.pprof", "heaptrack.txt", "jemalloc.heap", "austin"])
+def test_mode_of_what_says_it_itself(infprof, run_dir, name):
+    data = b"# austin: 3.7.0\n# mode: cpu\nP1;T1;a.py:f:1 5\n" if name == "austin" else (FIXTURES / name).read_bytes()
+    done = subprocess.run([infprof, "import", "-", "-o", str(run_dir), "--mode", "heap-peak"], input=data, capture_output=True, timeout=60)
+    assert done.returncode == 2 and b"--mode: standard input says itself what its numbers are" in done.stderr
+    assert not run_dir.exists() or not list(run_dir.iterdir())
 
 
 def test_long_files_need_little_memory(infprof, run_dir):

@@ -45,7 +45,7 @@ static inline int import_file(const void *data, size_t size)
         return fd;
 }
 
-static inline struct imported *import_fd(int fd, const char *format)
+static inline struct imported *import_with(const struct infp_import_options *options)
 {
         static char none[] = "", mode[] = "import", parquet[] = "parquet", version[] = "0.1.0";
         struct imported *i = calloc(1, sizeof(*i));
@@ -60,16 +60,20 @@ static inline struct imported *import_fd(int fd, const char *format)
                                       .recorder_start_ticks = 77,
                                       .started_unix_ns = 1700000000000000000,
                                       .exit_code = -1 };
-        const struct infp_import_options options = { .fd = fd, .path = "FILE", .format = format, .stop_fd = -1 };
 
         assert_non_null(i);
         strcpy(i->dir, "/tmp/infprof-test-XXXXXX");
         assert_non_null(mkdtemp(i->dir));
         infp_uuid_make(info.uuid);
         assert_int_equal(infp_run_create(i->dir, &info, &i->run, &i->err), 0);
-        i->r = infp_import(i->run, &options, &i->found, &i->err);
-        close(fd);
+        i->r = infp_import(i->run, options, &i->found, &i->err);
+        close(options->fd);
         return i;
+}
+
+static inline struct imported *import_fd(int fd, const char *format)
+{
+        return import_with(&(struct infp_import_options){ .fd = fd, .path = "FILE", .format = format, .stop_fd = -1 });
 }
 
 static inline struct imported *import_bytes(const void *data, size_t size, const char *format)

@@ -73,6 +73,81 @@ static void test_heaptrack_refused(void **state)
         import_refused(import_bytes("s 1 a\n", 6, "heaptrack"), "line 1: the line with the version");
 }
 
+/* Nodes in a chain, each called by the one before it, and a block of the last one. The caller frees. */
+static char *chain(unsigned depth)
+{
+        struct infp_str text = { 0 };
+
+        infp_str_puts(&text, "v 10400 3\ns 4 main\ni 1 0 1 0 0\n");
+        for (unsigned i = 0; i < depth; i++)
+                infp_str_printf(&text, "t 1 %x\n", i);
+        infp_str_printf(&text, "a 64 %x\n+ 0\n", depth);
+        return infp_str_take(&text);
+}
+
+static void test_heaptrack_depth(void **state)
+{
+        char *deepest = chain(4096), *deeper = chain(4097);
+        struct imported *i = import_text(deepest);
+
+        (void) state;
+        if (i->r < 0)
+                fail_msg("%s", i->err.text);
+        assert_int_equal(i->found.stacks, 4096);
+        assert_int_equal(i->found.truncated, 0);
+        import_done(i);
+        import_refused(import_text(deeper), "line 4100: a stack is deeper than 4,096 functions");
+        free(deepest);
+        free(deeper);
+}
+
+/* Ends an import that is in what follows the last read: asked by the read that finds the end it says no, then yes. */
+struct stop {
+        int fd;
+        off_t size;
+        unsigned n_at_end;
+};
+
+static bool stop_at_end(void *context)
+{
+        struct stop *stop = context;
+
+        return lseek(stop->fd, 0, SEEK_CUR) == stop->size && stop->n_at_end++ > 0;
+}
+
+static void expect_stop(struct infp_str *text)
+{
+        int pair[2];
+        struct stop stop = { .size = (off_t) text->size };
+        struct infp_import_options options = { .path = "FILE", .is_stop = stop_at_end, .context = &stop };
+
+        assert_true(text->size > 128 << 10); /* the end is found by one read alone */
+        assert_int_equal(pipe(pair), 0);
+        assert_int_equal(write(pair[1], "x", 1), 1);
+        options.stop_fd = pair[0];
+        options.fd = stop.fd = import_file(text->data, text->size);
+        import_refused(import_with(&options), "was stopped; nothing was kept");
+        assert_int_equal(stop.n_at_end, 2);
+        close(pair[0]);
+        close(pair[1]);
+        infp_str_done(text);
+}
+
+static void test_stopped_after_the_last_read(void **state)
+{
+        struct infp_str heaptrack = { 0 }, jemalloc = { 0 };
+
+        (void) state;
+        infp_str_puts(&heaptrack, HEAPTRACK);
+        infp_str_puts(&jemalloc, "heap_v2/1000\n");
+        for (unsigned i = 0; i < 20000; i++) {
+                infp_str_puts(&heaptrack, "+ 0\n- 0\n+ 0\n");
+                infp_str_puts(&jemalloc, "@ 0x5\n t*: 1: 2 [0: 0]\n");
+        }
+        expect_stop(&heaptrack);
+        expect_stop(&jemalloc);
+}
+
 #define MAPS                                                            \
         "\nMAPPED_LIBRARIES:\n"                                         \
         "00400000-00401000 r-xp 00000000 fe:00 1   /a/prog\n"           \
@@ -112,7 +187,12 @@ static void test_tcmalloc(void **state)
         import_done(i);
         i = import_text("heap profile: 2: 200 [ 2: 200] @ heap_v2/1000\n 2: 200 [ 2: 200] @ 0x400101\n");
         import_expect(i, "heap", "[0x400100] 2102\n");
+        assert_int_equal(i->found.n_modes, 1); /* the brackets repeat what is in use */
         assert_non_null(import_skip(i, "MAPPED_LIBRARIES"));
+        import_done(i);
+        i = import_text("heap profile: 2: 2 [ 3: 3] @ heap_v2/1\n 2: 2 [ 3: 3] @ 0x400101\n");
+        import_expect(i, "heap", "[0x400100] 2\n"); /* each block is sampled */
+        import_expect(i, "heap-allocated", "[0x400100] 3\n");
         import_done(i);
 }
 
@@ -147,6 +227,20 @@ static void test_heap_text_refused(void **state)
 
 #define COLUMNS "allocator,num_allocations,size,tid,thread_name,stack_trace\r\n"
 
+/* A line of the longest size that is a name alone, each character of which could end it, takes no longer than its size. */
+static void test_memray_long(void **state)
+{
+        struct infp_str text = { 0 };
+
+        (void) state;
+        infp_str_puts(&text, COLUMNS "A,1,2,3,n,f;1x");
+        for (unsigned i = 0; i < 4000000; i++)
+                infp_str_putc(&text, '|');
+        infp_str_puts(&text, "\n");
+        import_refused(import_bytes(text.data, text.size, NULL), "line 2: a function of the stack");
+        infp_str_done(&text);
+}
+
 static void test_memray(void **state)
 {
         struct imported *i =
@@ -158,6 +252,9 @@ static void test_memray(void **state)
         assert_string_equal(i->found.format, "memray");
         import_expect(i, "heap-peak", "<module>;f 300\n[truncated] 5\nmain;operator|(A, B) 10\n");
         import_expect(i, "peak_objects", "<module>;f 2\n[truncated] 1\nmain;operator|(A, B) 1\n");
+        import_done(i);
+        i = import_text(COLUMNS "M,2,300,1,n,operator|;1x|;a.cc;12|f;b|c;d.cc;3\n");
+        import_expect(i, "heap-peak", "f:b|c;operator|:1x| 300\n");
         import_done(i);
         import_refused(import_text(COLUMNS "MALLOC,2\n"), "line 2: it has fewer or more fields");
         import_refused(import_text(COLUMNS "A,1,2,3,n,f;a;1,x\n"), "line 2: it has fewer or more fields");
@@ -172,9 +269,15 @@ static void test_memray(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_heaptrack),         cmocka_unit_test(test_heaptrack_refused),
-                cmocka_unit_test(test_jemalloc),          cmocka_unit_test(test_tcmalloc),
-                cmocka_unit_test(test_heap_text_refused), cmocka_unit_test(test_memray),
+                cmocka_unit_test(test_heaptrack),
+                cmocka_unit_test(test_heaptrack_refused),
+                cmocka_unit_test(test_jemalloc),
+                cmocka_unit_test(test_tcmalloc),
+                cmocka_unit_test(test_heap_text_refused),
+                cmocka_unit_test(test_memray),
+                cmocka_unit_test(test_memray_long),
+                cmocka_unit_test(test_heaptrack_depth),
+                cmocka_unit_test(test_stopped_after_the_last_read),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
