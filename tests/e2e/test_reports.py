@@ -3,6 +3,7 @@ import csv
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import time
 
@@ -69,7 +70,9 @@ def record(infprof, tmp_path, root, *options, swap=None, seconds=2.2, period_ms=
                                 "--duration", f"{seconds}s", *options], stderr=subprocess.PIPE)
     if swap is not None:
         time.sleep(seconds / 2)  # sleep: half of what is recorded
+        process.send_signal(signal.SIGSTOP)  # files of two moments in one sample are what no kernel shows
         copy_tree(swap, live)
+        process.send_signal(signal.SIGCONT)
     stderr = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 0, stderr
     return output
