@@ -15,7 +15,7 @@
 #include "analyze/labels.h"
 #include "analyze/lag.h"
 #include "analyze/limits/limits.h"
-#include "analyze/memory_account.h"
+#include "analyze/memory/account.h"
 #include "analyze/metrics.h"
 #include "analyze/program_spans.h"
 #include "analyze/range.h"

@@ -1,6 +1,6 @@
 /* heaptrack's text, which its files hold packed (`zstd -dc heaptrack.PROGRAM.PID.zst`): strings, places in code, nodes of the tree of
  * calls (traces), kinds of blocks (a size and a trace), and then each block as it is allocated and freed, in a line each. Numbers are
- * hexadecimal; strings, places and traces count from 1, and 0 is none; kinds of blocks count from 0. */
+ * hexadecimal; strings, places and traces count from 1, and 0 stands for no one of them; kinds of blocks count from 0. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/time.h"
 
 // clang-format off
 static const struct infp_column mapping_columns[] = {
@@ -295,6 +296,14 @@ enum infp_stack_mode infp_stack_mode_of_objects(const char *name)
 double infp_heap_objects(double size_bytes, double mean_bytes)
 {
         return size_bytes > 0 ? -1 / expm1(-size_bytes / mean_bytes) : 0;
+}
+
+uint64_t infp_heap_window_ns(uint64_t age_ns)
+{
+        static const uint64_t least_ns = INFP_NS_PER_S / 4, most_ns = 60 * INFP_NS_PER_S;
+        const uint64_t part_ns = age_ns / 16;
+
+        return part_ns < least_ns ? least_ns : part_ns > most_ns ? most_ns : part_ns;
 }
 
 static const char *const gils[INFP_GILS] = {

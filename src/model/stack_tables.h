@@ -182,6 +182,9 @@ enum infp_stack_mode infp_stack_mode_of_objects(const char *name); /* "inuse_obj
 /* Blocks that a sampled one stands for where a block of size bytes is taken with the probability 1 - e^(-size / mean): of a Poisson
  * process over bytes one point at least. 0 of an empty one, which is never taken. */
 double infp_heap_objects(double size_bytes, double mean_bytes);
+/* Length of a window of heap_windows that begins so long after the first sample of its process: some hundred at most in an hour, and enough
+ * of them for a verdict after a few seconds. */
+uint64_t infp_heap_window_ns(uint64_t age_ns);
 
 /* What a thread has of its Python interpreter's GIL; as stored in stack_samples.gil. */
 enum infp_gil {

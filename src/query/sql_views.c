@@ -6,6 +6,12 @@
 #include "query/engine_quantiles.h"
 
 // clang-format off
+/* Of the column `function`. */
+#define FUNCTION_COLUMNS \
+        INFP_COLUMN(fKind, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Its kind, as in frames."), \
+        INFP_COLUMN(fObject, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Path of its object, or its module."), \
+        INFP_COLUMN(file, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its source file."), \
+        INFP_COLUMN(line, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line that was executed.")
 static const struct infp_column samples_columns[] = {
         INFP_COLUMN(t_ns, I64, LABEL, ns, MEASURED, NO, NULL, 0, NULL, "CLOCK_MONOTONIC of the sample."),
         INFP_COLUMN(time, TS_NS, LABEL, none, DERIVED, NO, NULL, 0, NULL, "UTC of t_ns."),
@@ -21,10 +27,7 @@ static const struct infp_column samples_columns[] = {
         INFP_COLUMN(samples, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Samples in the row."),
         INFP_COLUMN(weight, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "What the row stands for, as in stack_samples."),
         INFP_COLUMN(function, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Innermost function, inlined ones too; [object] where nothing names it."),
-        INFP_COLUMN(fKind, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Its kind, as in frames."),
-        INFP_COLUMN(fObject, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Path of its object, or its module."),
-        INFP_COLUMN(file, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its source file."),
-        INFP_COLUMN(line, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line that was executed."),
+        FUNCTION_COLUMNS,
         INFP_COLUMN(stack_text, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "All functions, the outermost first, with ; between them; [truncated] before those whose callers are missing."),
         INFP_COLUMN(is_truncated, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Outer frames are missing."),
         INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node."),
@@ -96,10 +99,7 @@ static const struct infp_column live_columns[] = {
         INFP_COLUMN(blocks, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Sampled blocks in use."),
         INFP_COLUMN(oldest_s, F64, GAUGE, s, DERIVED, NO, NULL, 0, NULL, "Age of the oldest of them at t_ns."),
         INFP_COLUMN(function, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Innermost function of the stack that allocated them, as in samples_named."),
-        INFP_COLUMN(fKind, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Its kind, as in frames."),
-        INFP_COLUMN(fObject, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Path of its object, or its module."),
-        INFP_COLUMN(file, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its source file."),
-        INFP_COLUMN(line, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line that was executed."),
+        FUNCTION_COLUMNS,
         INFP_COLUMN(stack_text, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "All functions, the outermost first, with ; between them."),
         INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node."),
 };

@@ -20,7 +20,7 @@ TRUTH = TOP.parent / "shared" / "truth"
 WAYS = (("record", None, 0), ("512K", "--heap=512K", 1.05), ("64K", "--heap=64K", 1.13), ("64K or more", "--heap", 0))
 PYTHON = """\
 import json, time
-for i in range(300):
+for i in range(%d):
     json.dumps([str(k) * 20 for k in range(2000)])
 print(json.dumps({"cpu_s": time.process_time()}))
 """
@@ -62,7 +62,8 @@ def main():
             broken |= compare(options, work, "malloc_storm", [storm], True)
         else:
             print(f"{TRUTH} is not here: no malloc_storm")
-        broken |= compare(options, work, "python", ["/usr/bin/python3", "-c", PYTHON], False)
+        broken |= compare(options, work, "python", ["/usr/bin/python3", "-c", PYTHON % 300], False)
+        broken |= compare(options, work, "python, longer", ["/usr/bin/python3", "-c", PYTHON % 5000], False)
     return 1 if broken else 0
 
 

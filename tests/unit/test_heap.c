@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "analyze/heap/heap.h"
+#include "analyze/memory/heap.h"
 
 static struct sample_run *begin(void)
 {

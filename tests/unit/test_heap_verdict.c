@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/heap/verdict.h"
+#include "analyze/memory/verdict.h"
 #include "base/mem.h"
 
 enum { ROUNDS = 1000, MOST_WINDOWS = 256, MOST_BLOCKS = 1 << 17 };

@@ -3,12 +3,10 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/time.h"
 #include "model/stack_tables.h"
 #include "sampler/stacks/parts.h"
 
-enum { MOST_SITES = 1 << 16, PARTS = 16 };
-static const uint64_t least_ns = INFP_NS_PER_S / 4, most_ns = 60 * INFP_NS_PER_S;
+enum { MOST_SITES = 1 << 16 };
 
 /* Of the stack; beyond the bound that of blocks without one. */
 static uint32_t site_of(struct infp_inside_sites *sites, const struct infp_stack_found *found)
@@ -90,13 +88,9 @@ void infp_inside_sites_freed(struct infp_inside_sites *sites, const struct infp_
         site->low = site->live < site->low ? site->live : site->low;
 }
 
-/* Some hundred windows at most in an hour, and enough of them for a verdict after a few seconds. */
 bool infp_inside_sites_is_due(const struct infp_inside_sites *sites, uint64_t now_ns)
 {
-        uint64_t length_ns = (sites->begin_ns - sites->first_ns) / PARTS;
-
-        length_ns = length_ns < least_ns ? least_ns : length_ns > most_ns ? most_ns : length_ns;
-        return sites->first_ns && now_ns >= sites->begin_ns + length_ns;
+        return sites->first_ns && now_ns >= sites->begin_ns + infp_heap_window_ns(sites->begin_ns - sites->first_ns);
 }
 
 void infp_inside_sites_end_begin(struct infp_inside_sites *sites)

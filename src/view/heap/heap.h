@@ -1,8 +1,8 @@
 /* What `infprof heap` shows: for people, and as members of a JSON object. */
 #pragma once
 
-#include "analyze/heap/blocks.h"
-#include "analyze/heap/heap.h"
+#include "analyze/memory/blocks.h"
+#include "analyze/memory/heap.h"
 #include "analyze/profile/sampling.h"
 #include "base/json/json.h"
 #include "view/format.h"

@@ -1,7 +1,7 @@
 /* Single blocks of the heap, from heap_samples: how large they are, and which are freed soon. Sums are estimates, as in heap.h. */
 #pragma once
 
-#include "analyze/heap/heap.h"
+#include "analyze/memory/heap.h"
 
 enum { INFP_HEAP_SIZES = 48 };
 #define INFP_HEAP_SOON_S 1.0 /* freed soon: within so much time */

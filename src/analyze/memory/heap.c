@@ -1,4 +1,4 @@
-#include "analyze/heap/heap.h"
+#include "analyze/memory/heap.h"
 
 #include <errno.h>
 #include <math.h>
@@ -147,21 +147,11 @@ static int process_of(struct infp_heap *heap, uint64_t id, uint64_t t_ns, double
         return 0;
 }
 
-/* The length of a window of this age: as the sampler has it (heap_sites.c). */
-static uint64_t length_of(uint64_t age_ns)
-{
-        const uint64_t part_ns = age_ns / 16;
-
-        return part_ns < INFP_NS_PER_S / 4    ? INFP_NS_PER_S / 4
-               : part_ns > 60 * INFP_NS_PER_S ? 60 * INFP_NS_PER_S
-                                              : part_ns;
-}
-
 /* Windows in which nothing changed have no rows. */
 static int fill_windows(struct infp_heap_process *process, uint64_t last_ns, uint64_t until_ns)
 {
         while (until_ns > last_ns + INFP_NS_PER_MS) {
-                const uint64_t length_ns = length_of(last_ns - process->first_ns);
+                const uint64_t length_ns = infp_heap_window_ns(last_ns - process->first_ns);
 
                 last_ns = until_ns - last_ns > length_ns + length_ns / 2 ? last_ns + length_ns : until_ns;
                 INFP_TRY(add_window(process, last_ns));
@@ -448,7 +438,7 @@ static void add_series(const struct infp_heap *heap, const struct infp_heap_part
                 scratch->low[i] += low;
                 scratch->live[i] += use.bytes;
         }
-        /* A row tells what was old in its time. Where nothing was freed since the middle, what was there then is still there. */
+        /* A row has what was old when its window ended. Where nothing was freed since the middle, what was there then still is. */
         series->old += freed > 0 ? old : at_half;
         add_use(&stack->held, &use);
         add_use(&stack->end, &heap->rows[part->last_row].live);

@@ -2,7 +2,7 @@
  * of stack_samples). All bytes are estimates from samples; a variance is in bytes squared, and 1.96 of its roots make the 95 % interval. */
 #pragma once
 
-#include "analyze/heap/verdict.h"
+#include "analyze/memory/verdict.h"
 #include "analyze/profile/place.h"
 #include "base/map.h"
 #include "model/batch.h"

@@ -1,4 +1,4 @@
-#include "analyze/memory_account.h"
+#include "analyze/memory/account.h"
 
 #include <errno.h>
 #include <math.h>

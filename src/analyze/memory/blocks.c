@@ -1,4 +1,4 @@
-#include "analyze/heap/blocks.h"
+#include "analyze/memory/blocks.h"
 
 #include <errno.h>
 #include <math.h>

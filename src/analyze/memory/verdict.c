@@ -1,4 +1,4 @@
-#include "analyze/heap/verdict.h"
+#include "analyze/memory/verdict.h"
 
 #include <math.h>
 
