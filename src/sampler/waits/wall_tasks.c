@@ -16,10 +16,12 @@
 enum {
         TRIES = 4, /* of tasks whose loop runs */
         LISTED = 16 * 1024,
-        COST = 20, /* after a look the tasks of its loop are left alone for so many times as long */
+        COST = 20, /* a look at the tasks of a loop stands for so many times as long */
         FIRST_PAUSE_MS = 100,
 };
 #define LAST_PAUSE_NS (10 * INFP_NS_PER_S)
+/* So far looks may be ahead of that: one for which the host took the CPU away would leave a stretch without a look. */
+#define AHEAD_NS INFP_NS_PER_S
 #define TYPES_NS (10 * INFP_NS_PER_S) /* a type may be gone, and another one be in its place */
 
 struct infp_wall_tasks *infp_wall_tasks_new(const struct infp_python *python, int root_fd)
@@ -486,6 +488,7 @@ static void look_at(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_
 {
         const struct infp_python_memory memory = infp_python_process_memory(look->tid);
         const uint64_t begin_ns = infp_clock_ns(CLOCK_MONOTONIC), begin_cpu_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        struct wall_loop *now;
         uint64_t loop;
 
         infp_wall_tasks_drop(tasks);
@@ -500,18 +503,21 @@ static void look_at(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_
         tasks->loop = loop_of(tasks, look, loop != 0);
         if (tasks->loop == UINT32_MAX)
                 return;
-        tasks->loops[tasks->loop].tid = look->tid;
+        now = &tasks->loops[tasks->loop];
+        now->tid = look->tid;
         if (!loop) {
                 tasks->has_look = true;
                 return;
         }
         look_at_callback(tasks, look, loop);
-        if (begin_ns >= tasks->loops[tasks->loop].next_ns)
+        if (begin_ns >= now->next_ns)
                 tasks->has_look = read_loop(tasks, look, loop);
         tasks->is_missing = !tasks->has_look;
-        if (tasks->is_missing && begin_ns < tasks->loops[tasks->loop].next_ns)
+        if (begin_ns < now->next_ns)
                 return;
-        tasks->loops[tasks->loop].next_ns = begin_ns + COST * (infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns);
+        if (now->next_ns < begin_ns - AHEAD_NS)
+                now->next_ns = begin_ns - AHEAD_NS;
+        now->next_ns += COST * (infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns);
 }
 
 void infp_wall_tasks_look(struct infp_wall_tasks *tasks, const struct infp_wall_tasks_look *look)
@@ -539,8 +545,10 @@ bool infp_wall_tasks_tell(struct infp_wall_tasks *tasks, infp_wall_tell_task_fn 
         counts->lag_cpu_ns += tasks->lag_cpu_ns;
         tasks->own_cpu_ns = tasks->lag_cpu_ns = 0;
         counts->no_queue += tasks->has_no_queue;
-        if (!tasks->has_look)
+        if (!tasks->has_look) {
+                counts->left_out += tasks->is_missing ? tasks->loops[tasks->loop].n : 0;
                 return !tasks->is_missing;
+        }
         loop = &tasks->loops[tasks->loop];
         counts->torn += tasks->torn;
         counts->left_out += tasks->left_out;

@@ -40,7 +40,7 @@ struct infp_wall_tasks_look {
 struct infp_wall_tasks_counts {
         uint64_t
                 torn; /* tasks that changed while they were read, each time: their time until the next look is missing */
-        uint64_t left_out;               /* tasks beyond the bound, in each look */
+        uint64_t left_out;               /* tasks, in each look: beyond the bound, or where it was put off */
         uint64_t no_queue;               /* looks at loops that keep their callbacks where they are not read */
         uint64_t own_cpu_ns, lag_cpu_ns; /* of reading tasks; of looking for callbacks that hold a loop */
 };

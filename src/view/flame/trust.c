@@ -66,13 +66,13 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
         } losses[] = {
                 { s->lost,
                   is_wall      ? "sample of a round that came too late"
-                  : is_async   ? "read of a task beyond the 1,024 that are read at a time"
+                  : is_async   ? "read of a task put off to bound the cost, or beyond 1,024 tasks"
                   : is_lag     ? "look at an event loop whose callbacks cannot be read"
                   : is_stopped ? "stop that took too long, or was left out after such a one"
                   : is_timed   ? "wait without a sample, since there was no room for it"
                                : "record lost by the kernel",
                   is_wall      ? "samples of rounds that came too late"
-                  : is_async   ? "reads of tasks beyond the 1,024 that are read at a time"
+                  : is_async   ? "reads of tasks put off to bound the cost, or beyond 1,024 tasks"
                   : is_lag     ? "looks at event loops whose callbacks cannot be read"
                   : is_stopped ? "stops that took too long, or were left out after such a one"
                   : is_timed   ? "waits without a sample, since there was no room for it"
