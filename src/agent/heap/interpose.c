@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/core/exit_group.h"
+#include "agent/heap/counted.h"
 #include "agent/heap/hooks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -30,6 +31,9 @@ extern struct infp_preload_heap infp_preload_heap;
 EXPORTED struct infp_preload_heap infp_preload_heap;
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _etext[] __attribute__((visibility("hidden")));
+
+void free_sized(void *, size_t); /* headers of glibc before 2.43 have none */
+void free_aligned_sized(void *, size_t, size_t);
 
 /* Of a thread. Initial-exec: the loader would allocate what it gets at a thread's first use. */
 static _Thread_local struct {
@@ -233,6 +237,20 @@ EXPORTED void free(void *block)
         next.free(block);
 }
 
+/* C23. For blocks of malloc they are free, so that they do as well where the next library lacks them. */
+EXPORTED void free_sized(void *block, size_t size)
+{
+        (void) size;
+        free(block);
+}
+
+EXPORTED void free_aligned_sized(void *block, size_t alignment, size_t size)
+{
+        (void) alignment;
+        (void) size;
+        free(block);
+}
+
 EXPORTED void *calloc(size_t n, size_t size)
 {
         size_t bytes;
@@ -363,9 +381,25 @@ EXPORTED _Noreturn void _Exit(int code)
         leave(next._Exit, code);
 }
 
-static int64_t left(void)
+/* ---- for other functions of the stub ---- */
+
+int64_t infp_heap_left(void)
 {
         return own.left;
+}
+
+void infp_heap_count(void *block, size_t size)
+{
+        if (block && !is_left_out(size))
+                sample(block, size);
+}
+
+void infp_heap_gone(const void *block)
+{
+        const uint64_t id = take(block);
+
+        if (UNLIKELY(id))
+                end(block, id, true);
 }
 
 /* Before the stub's own, which loads the agent. */
@@ -374,5 +408,5 @@ __attribute__((constructor(101))) static void begin_heap(void)
         find_all();
         infp_preload_heap.begin = (uintptr_t) __ehdr_start;
         infp_preload_heap.end = (uintptr_t) _etext;
-        infp_preload_heap.left = left;
+        infp_preload_heap.left = infp_heap_left;
 }

@@ -1,0 +1,198 @@
+/* C++: new and delete. Those of libstdc++ and libc++ call malloc and free, which count (interpose.c). Allocators have some of their own
+ * beside malloc (tcmalloc, jemalloc, mimalloc): their blocks are counted here.
+ *
+ * A library with C++ that is opened later, into a program without, finds these functions first, and the next ones are then not among those
+ * that RTLD_NEXT knows. So they do what both libraries do: malloc. Where that has no memory, they call those that the caller would have had,
+ * which call the program's handler and throw. They are not kept: that library may be closed.
+ *
+ * All are looked for at once, before main: dlsym waits for a lock that another thread may hold in dlopen, for long. */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "agent/heap/counted.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+#pragma weak dlsym
+#pragma weak dladdr
+#pragma weak dlopen
+#pragma weak dlclose
+#pragma weak dlerror
+
+/* Parameters that a function does not have are whatever their registers hold, and are passed on. */
+typedef void *new_fn(size_t size, size_t second, size_t third);
+typedef void delete_fn(void *block, size_t second, size_t third);
+
+#define NEWS(X)                                                  \
+        X(_Znwm, PLAIN)                                          \
+        X(_Znam, PLAIN)                                          \
+        X(_ZnwmRKSt9nothrow_t, NOTHROW)                          \
+        X(_ZnamRKSt9nothrow_t, NOTHROW)                          \
+        X(_ZnwmSt11align_val_t, ALIGNED)                         \
+        X(_ZnamSt11align_val_t, ALIGNED)                         \
+        X(_ZnwmSt11align_val_tRKSt9nothrow_t, ALIGNED | NOTHROW) \
+        X(_ZnamSt11align_val_tRKSt9nothrow_t, ALIGNED | NOTHROW)
+#define DELETES(X)                                    \
+        X(_ZdlPv, PLAIN)                              \
+        X(_ZdaPv, PLAIN)                              \
+        X(_ZdlPvm, PLAIN)                             \
+        X(_ZdaPvm, PLAIN)                             \
+        X(_ZdlPvRKSt9nothrow_t, PLAIN)                \
+        X(_ZdaPvRKSt9nothrow_t, PLAIN)                \
+        X(_ZdlPvSt11align_val_t, PLAIN)               \
+        X(_ZdaPvSt11align_val_t, PLAIN)               \
+        X(_ZdlPvmSt11align_val_t, PLAIN)              \
+        X(_ZdaPvmSt11align_val_t, PLAIN)              \
+        X(_ZdlPvSt11align_val_tRKSt9nothrow_t, PLAIN) \
+        X(_ZdaPvSt11align_val_tRKSt9nothrow_t, PLAIN)
+
+enum { PLAIN = 0, ALIGNED = 1, NOTHROW = 2 };
+#define INDEX(symbol, kind) AT_##symbol,
+#define NAME(symbol, kind) #symbol,
+enum { NEWS(INDEX) DELETES(INDEX) N };
+static const char *const names[N] = { NEWS(NAME) DELETES(NAME) };
+
+static struct {
+        void *function;
+        bool is_counted; /* it belongs to the library that malloc comes from */
+} next[N];
+static bool is_asked;
+
+static void *find(const char *name)
+{
+        void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
+
+        return found; /* no tail call: dlsym asks who calls it */
+}
+
+static const void *library_of(void *function)
+{
+        Dl_info info;
+
+        return function && dladdr && dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+__attribute__((constructor(101))) static void find_all(void)
+{
+        const void *allocator;
+
+        if (is_asked)
+                return;
+        is_asked = true;
+        next[0].function = find(names[0]);
+        if (!next[0].function) {
+                if (dlerror)
+                        dlerror(); /* else the program's own call would have the message */
+                return;
+        }
+        allocator = library_of(find("malloc"));
+        for (unsigned i = 0; i < N; i++) {
+                next[i].function = find(names[i]);
+                next[i].is_counted = allocator && library_of(next[i].function) == allocator;
+        }
+        if (dlerror)
+                dlerror();
+}
+
+/* ---- where there is no next one ---- */
+
+/* That of one object, also for an array: the library's own for arrays jumps to it by way of ours, and we would be the caller. By a handle:
+ * the loader has a search list of those libraries alone that were opened. */
+static void *__attribute__((noinline, cold)) find_in(const char *library, unsigned index, const void *own)
+{
+        void *found, *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+
+        if (!handle)
+                return NULL;
+        found = dlsym(handle, names[index & ~1U]);
+        dlclose(handle);
+        return found == own ? NULL : found;
+}
+
+static void *__attribute__((noinline, cold)) next_of(const void *caller, unsigned index, const void *own)
+{
+        static const char *const others[] = { "libstdc++.so.6", "libc++.so.1" }; /* the caller may have jumped here */
+        void *found = NULL;
+        Dl_info info;
+
+        if (!dlsym || !dlopen || !dlclose || !dladdr)
+                return NULL;
+        if (dladdr(caller, &info))
+                found = find_in(info.dli_fname, index, own);
+        for (unsigned i = 0; !found && i < sizeof(others) / sizeof(others[0]); i++)
+                found = find_in(others[i], index, own);
+        return found;
+}
+
+static void *__attribute__((noinline)) new_without(const void *caller, unsigned index, const void *own, unsigned kind,
+                                                   size_t size, size_t second, size_t third)
+{
+        new_fn *function;
+        void *block;
+
+        size = size ? size : 1;
+        if (!(kind & ALIGNED))
+                block = malloc(size);
+        else
+                block = size + second - 1 < size ? NULL : aligned_alloc(second, (size + second - 1) & ~(second - 1));
+        if (block)
+                return block;
+        *(void **) &function = next_of(caller, index, own);
+        if (function)
+                return function(size, second, third);
+        if (!(kind & NOTHROW))
+                __builtin_trap(); /* nothing throws here */
+        return NULL;
+}
+
+/* ---- the functions ---- */
+
+static void *__attribute__((noinline)) new_counted(new_fn *function, size_t size, size_t second, size_t third)
+{
+        const int64_t before = infp_heap_left();
+        void *block = function(size, second, third);
+
+        if (infp_heap_left() == before)
+                infp_heap_count(block, size);
+        return block;
+}
+
+#define DEFINE_NEW(symbol, kind)                                                                                  \
+        EXPORTED new_fn symbol;                                                                                   \
+        void *symbol(size_t size, size_t second, size_t third)                                                    \
+        {                                                                                                         \
+                new_fn *function = (new_fn *) next[AT_##symbol].function;                                         \
+                                                                                                                  \
+                if (UNLIKELY(!function)) {                                                                        \
+                        find_all();                                                                               \
+                        function = (new_fn *) next[AT_##symbol].function;                                         \
+                }                                                                                                 \
+                if (UNLIKELY(!function))                                                                          \
+                        return new_without(__builtin_return_address(0), AT_##symbol, (const void *) symbol, kind, \
+                                           size, second, third);                                                  \
+                return next[AT_##symbol].is_counted ? new_counted(function, size, second, third)                  \
+                                                    : function(size, second, third);                              \
+        }
+#define DEFINE_DELETE(symbol, kind)                                             \
+        EXPORTED delete_fn symbol;                                              \
+        void symbol(void *block, size_t second, size_t third)                   \
+        {                                                                       \
+                delete_fn *function = (delete_fn *) next[AT_##symbol].function; \
+                                                                                \
+                if (UNLIKELY(!function)) {                                      \
+                        find_all();                                             \
+                        function = (delete_fn *) next[AT_##symbol].function;    \
+                }                                                               \
+                if (UNLIKELY(!function)) {                                      \
+                        free(block);                                            \
+                        return;                                                 \
+                }                                                               \
+                if (next[AT_##symbol].is_counted)                               \
+                        infp_heap_gone(block);                                  \
+                function(block, second, third);                                 \
+        }
+NEWS(DEFINE_NEW)
+DELETES(DEFINE_DELETE)
