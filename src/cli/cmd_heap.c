@@ -13,7 +13,9 @@
 #include "view/heap/heap.h"
 
 static const struct infp_option options[] = {
-        INFP_RUN_OPTION, { 0, "pid", "PID", "only this process", false }, INFP_JSON_OPTION, INFP_OUTPUT_OPTION, { 0 },
+        INFP_RUN_OPTION,    { 0, "pid", "PID", "only this process", false },
+        INFP_RANGE_OPTIONS, INFP_JSON_OPTION,
+        INFP_OUTPUT_OPTION, { 0 },
 };
 
 static const struct subject {
@@ -85,6 +87,8 @@ static int put_text(const struct shown *shown, const char *path, struct infp_err
 static int show(struct infp_run *run, const struct subject *subject, const struct infp_arguments *arguments,
                 int64_t pid, struct infp_err *err)
 {
+        const struct infp_heap_options wanted = { pid, infp_argument(arguments, "from"),
+                                                  infp_argument(arguments, "to") };
         infp_cleanup(infp_heap_done) struct infp_heap heap = { 0 };
         infp_cleanup(infp_heap_blocks_done) struct infp_heap_blocks blocks = { .n_stacks = 0 };
         struct infp_sampling sampling;
@@ -92,8 +96,9 @@ static int show(struct infp_run *run, const struct subject *subject, const struc
         const char *path = infp_argument(arguments, "output");
 
         infp_say_progress("heap: reading the run");
-        INFP_TRY(infp_sampling_read(run, 0, 0, &sampling, err));
-        INFP_TRY(infp_heap_read(run, pid, &heap, err));
+        INFP_TRY(infp_heap_read(run, &wanted, &heap, err));
+        INFP_TRY(
+                infp_sampling_read(run, heap.range.t0, heap.range.t1 < UINT64_MAX ? heap.range.t1 : 0, &sampling, err));
         if (subject->reads_blocks)
                 INFP_TRY(infp_heap_blocks_read(run, &heap, &blocks, err));
         infp_end_progress();
@@ -135,10 +140,14 @@ const struct infp_command infp_command_heap = {
         .more = "Blocks come from `infprof record --heap -- COMMAND`. All bytes are estimates from samples, with 95 % "
                 "intervals;\n"
                 "docs/heap.md says what each number means. A run that is still being recorded can be looked at, too.\n"
+                "Of a part of a run (--from, --to) it shows what was in use at its end, allocated and at the peak in "
+                "it, and\n"
+                "judges by what happened in it. Times without a zone are local (TZ).\n"
                 "\n"
                 "examples:\n"
                 "  infprof heap                                 the newest run: in use, peak, stacks that held most\n"
                 "  infprof heap leaks                           what grows and is not freed\n"
+                "  infprof heap leaks --from warm               since a mark\n"
                 "  infprof heap --json | jq .memory.peak_mb\n"
                 "  infprof flamegraph --mode heap-peak          the stacks of the peak as a picture",
         .run = run,

@@ -249,6 +249,123 @@ def test_while_it_is_recorded_and_killed(infprof, run_dir, program):
     assert "was killed, or goes on" in text, text
 
 
+EXECS = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline))
+static void *volatile kept[4096];
+NOINLINE void hold(int kib) { for (int i = 0; i < kib; i++) memset(kept[i] = malloc(1024), 1, 1024); }
+int main(int argc, char **argv)
+{
+        hold(atoi(argv[1]));
+        usleep(600000);
+        if (argc > 2)
+                execv(argv[0], (char *[]){ argv[0], argv[2], NULL });
+        return 0;
+}
+"""
+
+
+@needs_gcc
+def test_programs_of_one_process(infprof, record, tmp_path):
+    """A shell becomes a program with 4 MiB, and that another one with 1 MiB: the peak is the greatest, and in use at the end is what the last one holds."""
+    (tmp_path / "execs.c").write_text(EXECS)
+    done = run(["gcc", "-O1", "-g", "-fno-builtin", tmp_path / "execs.c", "-o", tmp_path / "execs"])
+    assert done.returncode == 0, done.stderr
+    done = record("--heap=1K", "--no-snapshots", command=["sh", "-c", f"exec {tmp_path}/execs 4096 1024"])
+    assert done.returncode == 0, done.stderr
+    report = heap(infprof, done.run)
+    first, second = report["processes"][:2]
+    assert first["pid"] == second["pid"] and (first["is_replaced"], second["is_replaced"]) == (True, False)
+    for process, mib in ((first, 4), (second, 1)):
+        assert holds(process["peak_bytes"], mib << 20, slack=0.06 * (mib << 20)) and process["hotspots"][0]["function"] == "hold", process
+    assert report["memory"] == first
+    sizes = {row["up_to"]: row for row in heap(infprof, done.run, "sizes")["sizes"]}
+    assert holds(sizes[1024]["bytes_in_use"], 1 << 20, slack=4096) and holds(sizes[1024]["bytes"], 5 << 20, slack=4096), sizes[1024]
+    for mode, mib in (("heap-peak", 4), ("heap", 1), ("heap-allocated", 5)):
+        lines = run([infprof, "flamegraph", "--folded", "--mode", mode, "-r", done.run.path]).stdout.splitlines()
+        found = sum(int(line.rsplit(" ", 1)[1]) for line in lines if ";hold" in line)
+        assert 0.9 * (mib << 20) < found < 1.1 * (mib << 20), (mode, lines)
+    assert "as it became another program" in run([infprof, "heap", "-r", done.run.path]).stdout
+
+
+RANGES = """\
+import time
+kept = []
+
+def early():
+    blocks = []
+    for _ in range(80):
+        blocks.append(bytes(100_000))
+    return blocks
+
+def late():
+    kept.append(bytes(40_000))
+
+def soon():
+    for _ in range(4):
+        len(bytes(50_000))
+
+held = early()
+time.sleep(2)
+print(f"measure_label-freed: {time.time()}", flush=True)
+time.sleep(0.5)  # a window of time and more
+held = None
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    late()
+    soon()
+    time.sleep(0.02)
+print(f"measure_label-still: {time.time()}", flush=True)
+time.sleep(2)
+"""
+
+
+@pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+def test_a_part_of_a_run(infprof, record, tmp_path):
+    """In use at its end, allocated and at the peak in it, verdicts by what happened in it; marks name its ends."""
+    path = tmp_path / "ranges.py"
+    path.write_text(RANGES)
+    done = record(f"--heap={MEAN}", "--no-snapshots", "--capture", command=[*PYTHONS[ONE][0], path])
+    assert done.returncode == 0, done.stderr
+
+    def part(*words, what="report"):
+        return heap(infprof, done.run, what, *words)
+
+    def spots(said):
+        return {name: row[0]["bytes"]["estimate"] for name, row in by_function(said["memory"]["hotspots"]).items()}
+
+    whole, first, then, last = part(), part("--to", "freed"), part("--from", "freed", "--to", "still"), part("--from", "still")
+    assert whole["range"] is None and abs(then["range"]["to_s"] - then["range"]["from_s"] - 4.5) < 0.5, then["range"]
+    assert abs(spots(first)["early"] - 8e6) < 0.1 * 8e6 and "late" not in spots(first), first
+    kept = spots(then)["late"]
+    assert "early" not in spots(then) and 1e6 < kept < 40_040 * 200, spots(then)
+    for said, other in ((first, then), (then, last)):
+        assert abs(said["memory"]["to_s"] - other["memory"]["from_s"]) < 1e-6  # the same windows
+        assert said["memory"]["has_ended"] is False
+    allocated = [said["memory"]["allocated_bytes"]["estimate"] for said in (first, then, last)]
+    assert sum(allocated) == pytest.approx(whole["memory"]["allocated_bytes"]["estimate"], rel=1e-6)
+    assert allocated[1] > 5 * kept and allocated[2] < 0.2 * allocated[1], allocated
+    assert first["memory"]["peak_mb"] >= 7 and then["memory"]["peak_mb"] > 7 > 0, (first["memory"], then["memory"])
+    assert last["memory"]["peak_mb"] == pytest.approx(kept / (1 << 20), rel=0.4)
+
+    leaks = part("--from", "freed", "--to", "still", what="leaks")["leaks"]
+    assert [row["function"] for row in leaks if row["verdict"] == "leak"] == ["late"], leaks
+    assert [row["function"] for row in part("--from", "still", what="leaks")["leaks"] if row["function"] == "late"] == []
+    assert by_function(part("--to", "freed", what="temporary")["temporary"]).get("soon") is None
+    soon = by_function(part("--from", "freed", what="temporary")["temporary"])["soon"]
+    assert sum(row["bytes"]["estimate"] for row in soon) > 2 * kept
+    at_first, after = ([row["bytes_in_use"]["estimate"] for row in part(*words, what="sizes")["sizes"] if row["up_to"] == 131072]
+                       for words in (("--to", "freed"), ("--from", "still")))
+    assert sum(at_first) - sum(after) == pytest.approx(80 * 100_033, rel=0.03), (at_first, after)
+    text = run([infprof, "heap", "--from", "freed", "--to", "still", "-r", done.run.path]).stdout
+    assert "in use at the end of the range" not in text and "at the end of the range, in" in text and "range from" in " ".join(text.split()), text
+    said = run([infprof, "heap", "--from", "+1h", "-r", done.run.path])
+    assert said.returncode == 1 and "outside of the run" in said.stderr, said
+
+
 def test_without_a_heap(infprof, record):
     done = record("--no-snapshots", command=["true"])
     for words in ([], ["leaks"], ["temporary"], ["sizes", "--json"]):

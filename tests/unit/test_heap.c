@@ -84,7 +84,7 @@ static void test_read(void **state)
         put_window(s, other, once, 106, 0, 3, false);
         sample_end(s);
 
-        sample_check(s, infp_heap_read(s->run, 0, &heap, &s->err));
+        sample_check(s, infp_heap_read(s->run, &(struct infp_heap_options){ 0 }, &heap, &s->err));
         assert_int_equal(heap.n_processes, 3);
         assert_int_equal(heap.processes[0].pid, 4711);
         assert_string_equal(heap.processes[0].name, "server");
@@ -110,10 +110,10 @@ static void test_read(void **state)
         assert_true(fabs(stack->held.bytes - 50) < 1e-9);
         infp_heap_done(&heap);
 
-        sample_check(s, infp_heap_read(s->run, 4712, &heap, &s->err));
+        sample_check(s, infp_heap_read(s->run, &(struct infp_heap_options){ .pid = 4712 }, &heap, &s->err));
         assert_int_equal(heap.n_processes, 2);
         infp_heap_done(&heap);
-        assert_int_equal(infp_heap_read(s->run, 1, &heap, &s->err), -ENODATA);
+        assert_int_equal(infp_heap_read(s->run, &(struct infp_heap_options){ .pid = 1 }, &heap, &s->err), -ENODATA);
         assert_non_null(strstr(s->err.text, "of process 1"));
         sample_free(s);
 }
@@ -136,11 +136,140 @@ static void test_quiet(void **state)
         sample_end(s);
         s->run->info.started_t_ns = 100 * S;
         s->run->info.ended_t_ns = 200 * S;
-        sample_check(s, infp_heap_read(s->run, 0, &heap, &s->err));
+        sample_check(s, infp_heap_read(s->run, &(struct infp_heap_options){ 0 }, &heap, &s->err));
         assert_true(heap.processes[0].n_windows > 60); /* as long as they would have been */
         assert_true(heap.stacks[0].growth.verdict != INFP_HEAP_LEAK &&
                     heap.stacks[0].growth.verdict != INFP_HEAP_GROWS);
         infp_heap_done(&heap);
+        sample_free(s);
+}
+
+/* A process that replaces its program: each has its own peak, and what the first one held is gone. */
+static void test_exec(void **state)
+{
+        struct sample_run *s = begin();
+        const uint64_t process = put_process(s, 4711, "tool"), a = place(s, "first", "a", 0x100, 0),
+                       b = place(s, "second", "b", 0x200, 0);
+        struct stack_sample is = {
+                .t_ns = 101 * S, .process = process, .tid = 4711, .mode = "heap-allocated", .weight = 9
+        };
+        struct infp_profile profile;
+        struct infp_heap heap;
+
+        (void) state;
+        is.stack = a, put_samples(s, &is, 1);
+        is.stack = b, put_samples(s, &is, 1);
+        put_window(s, process, a, 101, 0, 50, false);
+        put_window(s, process, a, 102, 0, 40, true);
+        is.mode = "heap", is.stack = a, is.weight = 40, is.t_ns = 102 * S, put_samples(s, &is, 1);
+        is.mode = "heap-peak", is.weight = 300, is.t_ns = 101 * S, put_samples(s, &is, 1);
+        is.stack = b, is.weight = 100, put_samples(s, &is, 1); /* at the same time: of the same program */
+        put_window(s, process, b, 103, 0, 60, false);
+        put_window(s, process, b, 104, 0, 7, true);
+        is.mode = "heap", is.weight = 7, is.t_ns = 104 * S, put_samples(s, &is, 1);
+        is.mode = "heap-peak", is.weight = 200, is.t_ns = 103 * S, put_samples(s, &is, 1);
+        sample_end(s);
+
+        sample_check(s, infp_heap_read(s->run, &(struct infp_heap_options){ 0 }, &heap, &s->err));
+        assert_int_equal(heap.n_processes, 2);
+        assert_true(fabs(heap.processes[0].peak.bytes - 400) < 1e-9 && fabs(heap.processes[1].peak.bytes - 200) < 1e-9);
+        assert_true(heap.processes[0].is_replaced && !heap.processes[1].is_replaced);
+        infp_heap_done(&heap);
+
+        sample_check(
+                s, infp_profile_read(s->run, &(struct infp_profile_options){ .mode = "heap-peak" }, &profile, &s->err));
+        assert_true(fabs(profile.weight - 400) < 1e-9);
+        infp_profile_done(&profile);
+        sample_check(s, infp_profile_read(s->run, &(struct infp_profile_options){ .mode = "heap" }, &profile, &s->err));
+        assert_true(fabs(profile.weight - 7) < 1e-9);
+        infp_profile_done(&profile);
+        sample_free(s);
+}
+
+/* Grows by 5 a window until 105 s, then stays; another function holds 30 from the begin, and frees them at 103 s. */
+static struct sample_run *begin_range(uint64_t *ret_grow, uint64_t *ret_once)
+{
+        struct sample_run *s = begin();
+        const uint64_t process = put_process(s, 4711, "server"), old = put_process(s, 4712, "short"),
+                       grow = place(s, "server", "grow", 0x100, 0), once = place(s, "server", "once", 0x200, 0);
+        struct stack_sample is = {
+                .t_ns = 103 * S, .process = process, .tid = 4711, .mode = "heap-peak", .weight = 400
+        };
+
+        is.stack = grow, put_samples(s, &is, 1);
+        is.mode = "heap-allocated", put_samples(s, &is, 1);
+        is.stack = once, put_samples(s, &is, 1);
+        is.process = old, put_samples(s, &is, 1);
+        put_window(s, process, once, 100.25, 0, 30, false);
+        put_window(s, old, once, 101, 0, 70, true);
+        for (unsigned i = 1; i <= 20; i++)
+                put_window(s, process, grow, 100.25 + 0.25 * i, 5 * (i - 1), 5 * i, false);
+        put_window(s, process, once, 103, 0, 0, false);
+        put_window(s, process, grow, 110, 0, 0, true);
+        sample_end(s);
+        s->run->info.started_t_ns = 100 * S;
+        s->run->info.ended_t_ns = 110 * S;
+        *ret_grow = grow;
+        *ret_once = once;
+        return s;
+}
+
+static void check_read(struct sample_run *s, const char *from, const char *to, struct infp_heap *ret)
+{
+        sample_check(s, infp_heap_read(s->run, &(struct infp_heap_options){ .from = from, .to = to }, ret, &s->err));
+        assert_true(ret->is_part);
+}
+
+static void test_range(void **state)
+{
+        uint64_t grow, once;
+        struct sample_run *s = begin_range(&grow, &once);
+        const struct infp_heap_process *process;
+        struct infp_heap heap;
+
+        (void) state;
+        check_read(s, "+2s", "+4.75s", &heap); /* eleven windows */
+        assert_int_equal(heap.n_processes, 1); /* the other one has ended before */
+        process = &heap.processes[0];
+        assert_int_equal(process->pid, 4711);
+        assert_int_equal(process->n_windows - process->n_before, 11);
+        assert_true(process->begin_ns == 102 * S && infp_heap_end_ns(process) == (uint64_t) (104.75 * S));
+        assert_true(!process->has_ended && process->goes_on && process->is_whole);
+        assert_true(fabs(process->end.bytes - 90) < 1e-9 && fabs(process->held.bytes - 90) < 1e-9);
+        assert_true(fabs(process->peak.bytes - 400) < 1e-9); /* its peak was at 103 s */
+        assert_int_equal(process->allocated.samples, 12);
+        assert_int_equal(find(&heap, grow)->growth.verdict, INFP_HEAP_LEAK);
+        assert_true(fabs(find(&heap, grow)->growth.rate - 20) < 1e-6);
+        assert_true(fabs(find(&heap, once)->held.bytes) < 1e-9);
+        infp_heap_done(&heap);
+
+        check_read(s, NULL, "+2s", &heap);
+        assert_int_equal(heap.n_processes, 2);
+        assert_true(fabs(heap.processes[0].peak.bytes - 70) < 1e-9 && fabs(heap.processes[0].end.bytes - 70) < 1e-9);
+        assert_true(fabs(heap.processes[1].peak.bytes - 65) < 1e-9); /* the peak of 103 s is not in it */
+        infp_heap_done(&heap);
+
+        check_read(s, "+5.2s", "+9.7s", &heap); /* nothing happens: what it holds is carried on */
+        process = &heap.processes[0];
+        assert_true(fabs(process->end.bytes - 100) < 1e-9 && fabs(process->peak.bytes - 100) < 1e-9);
+        assert_true(process->allocated.bytes < 1e-9 && !process->allocated.samples);
+        assert_int_equal(find(&heap, grow)->growth.verdict, INFP_HEAP_STEADY);
+        assert_int_equal(process->n_stacks, 1); /* `once` has nothing there */
+        infp_heap_done(&heap);
+
+        check_read(s, "+3.1s", "+3.15s", &heap); /* shorter than a window */
+        assert_int_equal(heap.processes[0].n_windows - heap.processes[0].n_before, 1);
+        assert_true(fabs(heap.processes[0].end.bytes - 60) < 1e-9);
+        infp_heap_done(&heap);
+
+        check_read(s, "+5s", NULL, &heap); /* with its end, before which it frees all */
+        process = &heap.processes[0];
+        assert_true(process->has_ended && fabs(process->end.bytes) < 1e-9 && fabs(process->held.bytes - 100) < 1e-9);
+        infp_heap_done(&heap);
+        assert_int_equal(
+                infp_heap_read(s->run, &(struct infp_heap_options){ .pid = 4712, .from = "+3s" }, &heap, &s->err),
+                -ENODATA);
+        assert_non_null(strstr(s->err.text, "none in that range"));
         sample_free(s);
 }
 
@@ -152,7 +281,7 @@ static void test_none(void **state)
         (void) state;
         put_process(s, 4711, "server");
         sample_end(s);
-        assert_int_equal(infp_heap_read(s->run, 0, &heap, &s->err), -ENODATA);
+        assert_int_equal(infp_heap_read(s->run, &(struct infp_heap_options){ 0 }, &heap, &s->err), -ENODATA);
         assert_non_null(strstr(s->err.text, "infprof record --heap -- COMMAND"));
         sample_free(s);
 }
@@ -160,9 +289,8 @@ static void test_none(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_read),
-                cmocka_unit_test(test_quiet),
-                cmocka_unit_test(test_none),
+                cmocka_unit_test(test_read),  cmocka_unit_test(test_quiet), cmocka_unit_test(test_exec),
+                cmocka_unit_test(test_range), cmocka_unit_test(test_none),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

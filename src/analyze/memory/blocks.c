@@ -80,6 +80,17 @@ static int add_life(struct infp_heap_blocks *blocks, uint32_t stack, double seco
         return 0;
 }
 
+/* freed: NAN of one that was never freed; but what a program holds is gone when its process ends, and when exec replaces it. */
+static bool is_in_use(const struct infp_heap *heap, uint64_t process, uint64_t t_ns, double freed)
+{
+        const struct infp_heap_process *program;
+
+        if (!isnan(freed))
+                return freed >= (double) heap->range.t1;
+        program = infp_heap_program(heap, process, t_ns);
+        return !program || (program < &heap->processes[heap->n_processes] && !program->is_replaced);
+}
+
 static int take(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         const struct reading *reading = context;
@@ -96,7 +107,7 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
         unsigned i = 0;
 
         if ((reading->heap->pid && (!name || reading->heap->profile.processes[*name].pid != reading->heap->pid)) ||
-            !(size >= 1 && weight >= size && weight < 1e30))
+            t_ns >= reading->heap->range.t1 || !(size >= 1 && weight >= size && weight < 1e30))
                 return 0;
         if (blocks->n_lives >= MOST_LIVES)
                 return infp_fail(reading->err, -E2BIG,
@@ -106,16 +117,18 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
         while (i + 1 < INFP_HEAP_SIZES && size > ldexp(1, (int) i))
                 i++;
         of_size = &blocks->sizes[i];
+        if (is_in_use(reading->heap, process, t_ns, freed))
+                add(&of_size->end, &of_size->end_spread, size, weight);
+        if (t_ns < reading->heap->range.t0)
+                return 0;
         add(&of_size->allocated, &of_size->allocated_spread, size, weight);
         INFP_TRY(stack_of(reading, process, infp_heap_id(batch, at[STACK], row), &n));
         stack = &blocks->stacks[n];
         add(&stack->allocated, &unused, size, weight);
         blocks->first_ns = blocks->first_ns && blocks->first_ns < t_ns ? blocks->first_ns : t_ns;
         blocks->last_ns = blocks->last_ns > t_ns ? blocks->last_ns : t_ns;
-        if (isnan(freed)) {
-                add(&of_size->end, &of_size->end_spread, size, weight);
+        if (isnan(freed))
                 return 0;
-        }
         if (seconds <= INFP_HEAP_SOON_S)
                 add(&stack->soon, &stack->soon_spread, size, weight);
         return add_life(blocks, n, seconds, weight);

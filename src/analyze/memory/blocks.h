@@ -8,7 +8,7 @@ enum { INFP_HEAP_SIZES = 48 };
 
 /* Blocks of more than 2^(i-1) bytes, up to 2^i; the last: and of more. */
 struct infp_heap_size {
-        struct infp_heap_sum allocated, end; /* end: in use as their process or the recording ended */
+        struct infp_heap_sum allocated, end; /* end: in use as their process, the recording or the range ended */
         double allocated_spread, end_spread; /* variances of their blocks */
 };
 
@@ -31,7 +31,7 @@ struct infp_heap_blocks {
         uint64_t first_ns, last_ns; /* of what was seen */
 };
 
-/* Of the processes that heap was read of. */
+/* Of the processes and the range that heap was read of: what was allocated in it, even if it was freed soon after it. */
 int infp_heap_blocks_read(struct infp_run *run, const struct infp_heap *heap, struct infp_heap_blocks *ret,
                           struct infp_err *err);
 void infp_heap_blocks_done(struct infp_heap_blocks *blocks);

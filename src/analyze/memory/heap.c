@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/range.h"
 #include "analyze/scan_some.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -13,6 +12,7 @@
 #include "base/time.h"
 
 enum { MOST_ROWS = 1 << 25, NONE = UINT32_MAX, MOST_CUT = 2 };
+static const uint64_t slack_ns = 1000; /* begins of windows are computed from seconds */
 
 enum {
         PROCESS,
@@ -62,14 +62,14 @@ struct infp_heap_part {
 struct infp_heap_row {
         uint32_t next, window; /* row of the same part; of the process */
         struct infp_heap_use live;
-        double low, old, freed;
+        double low, old, gone; /* gone: freed, and allocated in an earlier window */
         uint64_t oldest_ns;
 };
 
 void infp_heap_done(struct infp_heap *heap)
 {
         infp_profile_done(&heap->profile);
-        for (uint32_t i = 0; i < heap->n_processes; i++)
+        for (uint32_t i = 0; i < heap->n_programs; i++)
                 free(heap->processes[i].window_ns);
         free(heap->processes);
         free(heap->stacks);
@@ -127,24 +127,37 @@ static int process_of(struct infp_heap *heap, uint64_t id, uint64_t t_ns, double
 {
         const uint64_t *at = infp_map_get(&heap->newest, id), *name = infp_map_get(&heap->names, id);
         const struct infp_profile_process *is = name ? &heap->profile.processes[*name] : NULL;
+        const uint32_t earlier = at ? (uint32_t) *at : NONE;
 
-        if (at && (!heap->processes[*at].has_ended ||
-                   heap->processes[*at].window_ns[heap->processes[*at].n_windows - 1] >= t_ns)) {
+        if (at && (!heap->processes[*at].has_ended || infp_heap_end_ns(&heap->processes[*at]) >= t_ns)) {
                 *ret = (uint32_t) *at;
                 return 0;
         }
-        if (!INFP_MAKE_ROOM(heap->processes, heap->n_processes, heap->cap_processes, 16) ||
-            infp_map_put(&heap->newest, id, heap->n_processes) < 0)
+        if (!INFP_MAKE_ROOM(heap->processes, heap->n_programs, heap->cap_processes, 16) ||
+            infp_map_put(&heap->newest, id, heap->n_programs) < 0)
                 return -ENOMEM;
-        *ret = heap->n_processes++;
+        if (earlier != NONE)
+                heap->processes[earlier].is_replaced = true;
+        *ret = heap->n_programs++;
         heap->processes[*ret] = (struct infp_heap_process){
                 .id = id,
                 .pid = is ? is->pid : 0,
                 .name = is ? infp_profile_str(&heap->profile, is->name) : NULL,
                 .first_ns = begin_of(t_ns, seconds),
                 .first_stack = NONE,
+                .earlier = earlier,
         };
         return 0;
+}
+
+const struct infp_heap_process *infp_heap_program(const struct infp_heap *heap, uint64_t process, uint64_t t_ns)
+{
+        const uint64_t *newest = infp_map_get(&heap->newest, process);
+
+        for (uint32_t at = newest ? (uint32_t) *newest : NONE; at != NONE; at = heap->processes[at].earlier)
+                if (t_ns + slack_ns >= heap->processes[at].first_ns)
+                        return &heap->processes[at];
+        return NULL;
 }
 
 /* Windows in which nothing changed have no rows. */
@@ -157,6 +170,43 @@ static int fill_windows(struct infp_heap_process *process, uint64_t last_ns, uin
                 INFP_TRY(add_window(process, last_ns));
         }
         return 0;
+}
+
+static uint64_t middle(uint64_t begin_ns, uint64_t end_ns)
+{
+        return begin_ns + (end_ns - begin_ns) / 2;
+}
+
+/* A window is of the range that has its middle. */
+static uint64_t middle_of(const struct infp_heap_process *process, uint32_t window)
+{
+        return middle(window ? process->window_ns[window - 1] : process->first_ns, process->window_ns[window]);
+}
+
+/* Nothing changed until then: with windows, as far as they are of the range. */
+static int fill_range(const struct infp_heap *heap, struct infp_heap_process *process, uint64_t until_ns)
+{
+        const uint32_t n = process->n_windows;
+
+        INFP_TRY(fill_windows(process, infp_heap_end_ns(process), until_ns));
+        while (process->n_windows > n && middle_of(process, process->n_windows - 1) >= heap->range.t1)
+                process->n_windows--;
+        return 0;
+}
+
+/* A window after the range. */
+static int go_on(struct infp_heap *heap, uint64_t id, uint64_t t_ns, double seconds, bool is_last)
+{
+        const uint64_t *at = infp_map_get(&heap->newest, id);
+        struct infp_heap_process *process = at ? &heap->processes[*at] : NULL;
+
+        if (!process || process->has_ended)
+                return 0;
+        process->is_whole |= is_last;
+        if (process->goes_on)
+                return 0;
+        process->goes_on = true;
+        return fill_range(heap, process, begin_of(t_ns, seconds));
 }
 
 static int find_window(struct infp_heap_process *process, uint64_t t_ns, double seconds)
@@ -263,6 +313,7 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
         const uint64_t id = infp_heap_id(batch, at[PROCESS], row), t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
                        *name = infp_map_get(&heap->names, id);
         const double seconds = number_of(batch, at[SECONDS], row);
+        const bool is_last = infp_cell_bool(batch, at[IS_LAST], row);
         const struct infp_heap_sum allocated = { number_of(batch, at[ALLOCATED], row),
                                                  number_of(batch, at[ALLOCATED_VARIANCE], row),
                                                  number_of(batch, at[ALLOCATIONS], row),
@@ -273,7 +324,7 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
                                       count_of(batch, at[BLOCKS], row) },
                                     number_of(batch, at[LOW], row),
                                     number_of(batch, at[OLD], row),
-                                    number_of(batch, at[FREED], row),
+                                    fmax(number_of(batch, at[FREED], row) - number_of(batch, at[TEMPORARY], row), 0),
                                     count_of(batch, at[OLDEST], row) };
         struct infp_heap_process *process;
         uint32_t n, part, stack;
@@ -285,17 +336,22 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
                                  "the run has more than %d windows of stacks of the heap, which is too much at once; "
                                  "--pid takes one process",
                                  MOST_ROWS);
+        if (middle(begin_of(t_ns, seconds), t_ns) >= heap->range.t1)
+                return go_on(heap, id, t_ns, seconds, is_last);
         INFP_TRY(process_of(heap, id, t_ns, seconds, &n));
         process = &heap->processes[n];
         INFP_TRY(find_window(process, t_ns, seconds));
-        process->has_ended |= infp_cell_bool(batch, at[IS_LAST], row);
+        process->has_ended |= is_last;
+        process->is_whole |= is_last;
         process->mean_bytes = count_of(batch, at[MEAN], row);
-        add_sum(&process->allocated, &allocated);
         INFP_TRY(part_of(heap, n, infp_heap_id(batch, at[STACK], row), &part));
         stack = heap->parts[part].stack;
-        add_sum(&heap->stacks[stack].allocated, &allocated);
-        heap->stacks[stack].temporary += number_of(batch, at[TEMPORARY], row);
         is.window = process->n_windows - 1;
+        if (middle_of(process, is.window) >= heap->range.t0) {
+                add_sum(&process->allocated, &allocated);
+                add_sum(&heap->stacks[stack].allocated, &allocated);
+                heap->stacks[stack].temporary += number_of(batch, at[TEMPORARY], row);
+        }
         return add_row(heap, &heap->parts[part], &is);
 }
 
@@ -327,16 +383,25 @@ static int read_profile(struct infp_run *run, struct infp_heap *heap, struct inf
         return index_profile(heap) < 0 ? infp_fail(err, -ENOMEM, "no memory for the heap of the run") : 0;
 }
 
-/* Peaks between the ends of windows. */
-static void read_peaks(struct infp_heap *heap)
-{
-        for (uint32_t i = 0; i < heap->profile.n_sums; i++) {
-                const struct infp_profile_sum *sum = &heap->profile.sums[i];
-                const uint64_t *at = infp_map_get(&heap->newest, heap->profile.processes[sum->process].id);
+/* ---- peaks ---- */
 
-                if (at && infp_stack_mode_of(infp_profile_str(&heap->profile, sum->mode)) == INFP_STACK_HEAP_PEAK)
-                        heap->processes[*at].peak_bytes += sum->weight;
-        }
+enum { PEAK_PROCESS, PEAK_MODE, PEAK_WEIGHT };
+static const char *const peak_columns[] = { "process", "mode", "weight", NULL };
+
+/* Peaks between the ends of windows; all rows of a program's have the time of its peak. */
+static int take_peak(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const struct reading *reading = context;
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        const struct infp_heap_process *program;
+
+        if (!infp_cell_is(batch, at[PEAK_MODE], row, infp_stack_modes[INFP_STACK_HEAP_PEAK].name))
+                return 0;
+        program = infp_heap_program(reading->heap, infp_heap_id(batch, at[PEAK_PROCESS], row), t_ns);
+        if (program && t_ns + slack_ns >= program->begin_ns && t_ns < reading->heap->range.t1)
+                reading->heap->processes[program - reading->heap->processes].peak_bytes +=
+                        number_of(batch, at[PEAK_WEIGHT], row);
+        return 0;
 }
 
 /* ---- sums and verdicts ---- */
@@ -368,7 +433,7 @@ static uint32_t judged_of(const struct infp_heap_process *process, const struct 
 {
         uint32_t n = process->n_windows;
 
-        for (unsigned i = 0; process->has_ended && i < MOST_CUT && n > 1; i++)
+        for (unsigned i = 0; process->has_ended && i < MOST_CUT && n > 1 && n > process->n_before; i++)
                 n -= total[n - 1].bytes < total[n - 2].bytes / 2;
         return n;
 }
@@ -382,7 +447,7 @@ static int sum_up(const struct infp_heap *heap, struct infp_heap_process *proces
         process->n_judged = judged_of(process, total);
         process->end = total[process->n_windows - 1];
         process->held = total[process->n_judged - 1];
-        for (uint32_t i = 0; i < process->n_windows; i++)
+        for (uint32_t i = process->n_before ? process->n_before - 1 : 0; i < process->n_windows; i++)
                 process->peak = total[i].bytes > process->peak.bytes ? total[i] : process->peak;
         process->peak.blocks = 0;
         if (process->peak_bytes > process->peak.bytes && process->peak.bytes > 0) { /* as sure as the fullest window */
@@ -393,12 +458,32 @@ static int sum_up(const struct infp_heap *heap, struct infp_heap_process *proces
 }
 
 /* Of a recording that was killed, or still goes on: nothing has changed since. Not by a window that is not yet over, or not yet written. */
-static int add_quiet(struct infp_heap_process *process, uint64_t end_ns)
+static int add_quiet(const struct infp_heap *heap, struct infp_heap_process *process)
 {
-        const uint64_t last_ns = process->window_ns[process->n_windows - 1],
+        const uint64_t last_ns = infp_heap_end_ns(process),
                        quiet_ns = (last_ns - process->first_ns) / 8 + 5 * INFP_NS_PER_S;
 
-        return !process->has_ended && end_ns > last_ns + quiet_ns ? fill_windows(process, last_ns, end_ns) : 0;
+        return !process->has_ended && !process->goes_on && heap->range.end > last_ns + quiet_ns
+                       ? fill_range(heap, process, heap->range.end)
+                       : 0;
+}
+
+static int bound(const struct infp_heap *heap, struct infp_heap_process *process)
+{
+        uint32_t n = 0;
+
+        INFP_TRY(add_quiet(heap, process));
+        while (n < process->n_windows && middle_of(process, n) < heap->range.t0)
+                n++;
+        process->n_before = n;
+        process->begin_ns = n ? process->window_ns[n - 1] : process->first_ns;
+        return 0;
+}
+
+/* Nothing of a program that ended before the range is in it. */
+static bool is_in_range(const struct infp_heap_process *process)
+{
+        return !process->has_ended || process->n_before < process->n_windows;
 }
 
 struct scratch {
@@ -416,40 +501,59 @@ static void scratch_done(struct scratch *scratch)
 static void add_series(const struct infp_heap *heap, const struct infp_heap_part *part, struct infp_heap_stack *stack,
                        const struct scratch *scratch, struct infp_heap_series *series)
 {
-        const double half_s = scratch->end_s[series->n - 1] / 2;
+        const struct infp_heap_process *process = &heap->processes[stack->process];
+        const double half_s = series->n ? scratch->end_s[series->n - 1] / 2 : 0;
         struct infp_heap_use use = { 0 };
         uint64_t oldest_ns = 0;
         uint32_t at = part->first_row;
-        double old = 0, at_half = 0, freed = 0;
+        double old = 0, at_half = 0, gone = 0;
 
+        for (; at != NONE; at = heap->rows[at].next) {
+                if (heap->rows[at].window >= process->n_before)
+                        break;
+                use = heap->rows[at].live;
+                old = heap->rows[at].old;
+                oldest_ns = heap->rows[at].oldest_ns;
+                at_half = use.bytes;
+        }
         for (uint32_t i = 0; i < series->n; i++) {
                 double low = use.bytes;
 
-                for (; at != NONE && heap->rows[at].window == i; at = heap->rows[at].next) {
+                for (; at != NONE && heap->rows[at].window == process->n_before + i; at = heap->rows[at].next) {
                         use = heap->rows[at].live;
                         low = fmin(heap->rows[at].low, low);
                         if (scratch->end_s[i] <= half_s)
                                 at_half = use.bytes;
                         else
-                                freed += heap->rows[at].freed;
+                                gone += heap->rows[at].gone;
                         old = heap->rows[at].old;
                         oldest_ns = heap->rows[at].oldest_ns;
                 }
                 scratch->low[i] += low;
                 scratch->live[i] += use.bytes;
         }
-        /* A row has what was old when its window ended. Where nothing was freed since the middle, what was there then still is. */
-        series->old += freed > 0 ? old : at_half;
+        /* A row has what was older than half of the program's life when its window ended, which is less than what is older than half of a range
+         * that begins later. Of what was there at half of the range at most `gone` has been freed since. */
+        series->old += fmax(old, at_half - gone);
         add_use(&stack->held, &use);
         add_use(&stack->end, &heap->rows[part->last_row].live);
         if (oldest_ns && (!stack->oldest_ns || oldest_ns < stack->oldest_ns))
                 stack->oldest_ns = oldest_ns;
 }
 
+static bool has_any(const struct infp_heap_series *series)
+{
+        bool ret = series->allocated > 0 || series->blocks;
+
+        for (uint32_t i = 0; i < series->n; i++)
+                ret |= series->live[i] > 0;
+        return ret;
+}
+
 static void judge(const struct infp_heap *heap, struct infp_heap_stack *stack, const struct scratch *scratch)
 {
         struct infp_heap_process *process = &heap->processes[stack->process];
-        const uint32_t n = process->n_judged;
+        const uint32_t n = process->n_judged - process->n_before;
         struct infp_heap_series series = {
                 .end_s = scratch->end_s,
                 .low = scratch->low,
@@ -460,13 +564,15 @@ static void judge(const struct infp_heap *heap, struct infp_heap_stack *stack, c
         };
 
         for (uint32_t i = 0; i < n; i++) {
-                scratch->end_s[i] = infp_heap_seconds(process->first_ns, process->window_ns[i]);
+                scratch->end_s[i] = infp_heap_seconds(process->begin_ns, process->window_ns[process->n_before + i]);
                 scratch->low[i] = scratch->live[i] = 0;
         }
         for (uint32_t i = stack->first_part; i != NONE; i = heap->parts[i].next)
                 add_series(heap, &heap->parts[i], stack, scratch, &series);
         series.blocks = stack->held.blocks;
         stack->growth = infp_heap_judge(&series);
+        if (!has_any(&series)) /* it had something before the range alone */
+                return;
         process->n_stacks++;
         process->verdicts[stack->growth.verdict]++;
         process->leaked_bytes += stack->growth.verdict == INFP_HEAP_LEAK ? stack->held.bytes : 0;
@@ -477,9 +583,7 @@ static int judge_all(struct infp_heap *heap)
         infp_cleanup(scratch_done) struct scratch scratch = { NULL };
         uint32_t most = 1;
 
-        read_peaks(heap);
-        for (uint32_t i = 0; i < heap->n_processes; i++) {
-                INFP_TRY(add_quiet(&heap->processes[i], heap->end_ns));
+        for (uint32_t i = 0; i < heap->n_programs; i++) {
                 INFP_TRY(sum_up(heap, &heap->processes[i]));
                 most = heap->processes[i].n_windows > most ? heap->processes[i].n_windows : most;
         }
@@ -498,120 +602,138 @@ static int by_peak(const void *a, const void *b, void *context)
         const struct infp_heap *heap = context;
         const uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
         const double p = heap->processes[x].peak.bytes, q = heap->processes[y].peak.bytes;
+        const bool has_x = is_in_range(&heap->processes[x]), has_y = is_in_range(&heap->processes[y]);
 
+        if (has_x != has_y)
+                return has_x ? -1 : 1;
         return p != q ? (p > q ? -1 : 1) : (x > y) - (x < y);
 }
 
 static int order(struct infp_heap *heap)
 {
-        infp_autofree uint32_t *old = calloc(heap->n_processes, sizeof(*old));
-        infp_autofree uint32_t *new = calloc(heap->n_processes, sizeof(*new));
-        struct infp_heap_process *sorted = calloc(heap->n_processes, sizeof(*sorted));
+        infp_autofree uint32_t *old = calloc(heap->n_programs, sizeof(*old));
+        infp_autofree uint32_t *new = calloc(heap->n_programs, sizeof(*new));
+        struct infp_heap_process *sorted = calloc(heap->n_programs, sizeof(*sorted));
 
         if (!old || !new || !sorted) {
                 free(sorted);
                 return -ENOMEM;
         }
-        for (uint32_t i = 0; i < heap->n_processes; i++)
+        for (uint32_t i = 0; i < heap->n_programs; i++)
                 old[i] = i;
-        infp_sort_r(old, heap->n_processes, sizeof(*old), by_peak, heap);
-        for (uint32_t i = 0; i < heap->n_processes; i++) {
+        infp_sort_r(old, heap->n_programs, sizeof(*old), by_peak, heap);
+        for (uint32_t i = 0; i < heap->n_programs; i++) {
                 sorted[i] = heap->processes[old[i]];
                 new[old[i]] = i;
+                heap->n_processes += is_in_range(&sorted[i]);
         }
         free(heap->processes);
         heap->processes = sorted;
-        heap->cap_processes = heap->n_processes;
+        heap->cap_processes = heap->n_programs;
         for (uint32_t i = 0; i < heap->n_stacks; i++)
                 heap->stacks[i].process = new[heap->stacks[i].process];
+        for (uint32_t i = 0; i < heap->n_programs; i++) {
+                sorted[i].earlier = sorted[i].earlier == NONE ? NONE : new[sorted[i].earlier];
+                if (!sorted[i].is_replaced && infp_map_put(&heap->newest, sorted[i].id, i) < 0)
+                        return -ENOMEM;
+        }
         return 0;
 }
 
-static int read_all(struct infp_run *run, struct infp_heap *heap, struct infp_err *err)
-{
-        struct reading reading = { heap, err };
-        struct infp_range range;
-        int r;
+/* ---- the range ---- */
 
-        INFP_TRY(read_profile(run, heap, err));
-        INFP_TRY(infp_scan_rows(run, infp_table_heap_windows.name, columns, &(struct infp_scan_options){ 0 }, take,
-                                &reading, err));
-        if (!heap->n_rows && heap->pid)
-                return infp_fail(err, -ENODATA, "run %s has no samples of the heap of process %lld", run->info.uuid,
-                                 (long long) heap->pid);
-        if (!heap->n_rows)
-                return infp_fail(err, -ENODATA,
-                                 "run %s has no samples of the heap: record it with `infprof record --heap -- COMMAND` "
-                                 "(`infprof report absent` says why they are missing if that was done)",
-                                 run->info.uuid);
-        INFP_TRY(infp_range_find(run, NULL, NULL, 0, &range, err));
-        heap->end_ns = range.end;
-        r = judge_all(heap);
-        if (r >= 0)
-                r = order(heap);
-        return r < 0 ? infp_fail(err, r, "no memory for the heap of the run") : 0;
+struct widest {
+        const struct infp_range *range;
+        uint64_t ns;
+};
+
+static int take_length(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
+                       begin_ns = begin_of(t_ns, number_of(batch, at[0], row));
+        struct widest *widest = context;
+
+        if (begin_ns < widest->range->t1 && t_ns > widest->range->t0 && t_ns - begin_ns > widest->ns)
+                widest->ns = t_ns - begin_ns;
+        return 0;
 }
 
-int infp_heap_read(struct infp_run *run, int64_t pid, struct infp_heap *ret, struct infp_err *err)
+/* Windows are the finest that is known of a heap: a range that is shorter than one of those in it is made as long. */
+static int find_range(struct infp_run *run, const struct infp_heap_options *options, struct infp_heap *heap,
+                      struct infp_err *err)
+{
+        static const char *const seconds[] = { "seconds", NULL };
+        struct infp_range *range = &heap->range;
+        struct widest widest = { range, 0 };
+
+        heap->is_part = options->from || options->to;
+        INFP_TRY(infp_range_find(run, options->from, options->to, 0, range, err));
+        if (heap->is_part)
+                INFP_TRY(infp_scan_rows(run, infp_table_heap_windows.name, seconds, &(struct infp_scan_options){ 0 },
+                                        take_length, &widest, err));
+        if (widest.ns > range->t1 - range->t0) {
+                const uint64_t at_ns = middle(range->t0, range->t1);
+
+                range->t0 = at_ns - range->start > widest.ns / 2 ? at_ns - widest.ns / 2 : range->start;
+                range->t1 = range->t0 + widest.ns;
+        }
+        /* The first and the last window may lie beside the ends of the run. */
+        range->t0 = range->t0 <= range->start ? 0 : range->t0;
+        range->t1 = range->t1 >= range->end ? UINT64_MAX : range->t1;
+        return 0;
+}
+
+static int fail_without(const struct infp_run *run, const struct infp_heap *heap, struct infp_err *err)
+{
+        if (heap->n_rows)
+                return infp_fail(err, -ENODATA, "run %s has samples of the heap, and none in that range",
+                                 run->info.uuid);
+        if (heap->pid)
+                return infp_fail(err, -ENODATA, "run %s has no samples of the heap of process %lld%s", run->info.uuid,
+                                 (long long) heap->pid, heap->is_part ? " until the end of that range" : "");
+        if (heap->is_part)
+                return infp_fail(err, -ENODATA, "run %s has no samples of the heap until the end of that range",
+                                 run->info.uuid);
+        return infp_fail(err, -ENODATA,
+                         "run %s has no samples of the heap: record it with `infprof record --heap -- COMMAND` "
+                         "(`infprof report absent` says why they are missing if that was done)",
+                         run->info.uuid);
+}
+
+static int read_all(struct infp_run *run, const struct infp_heap_options *options, struct infp_heap *heap,
+                    struct infp_err *err)
+{
+        const struct infp_scan_options whole = { 0 };
+        struct reading reading = { heap, err };
+        int r = 0;
+
+        INFP_TRY(find_range(run, options, heap, err));
+        INFP_TRY(read_profile(run, heap, err));
+        INFP_TRY(infp_scan_rows(run, infp_table_heap_windows.name, columns, &whole, take, &reading, err));
+        if (!heap->n_rows)
+                return fail_without(run, heap, err);
+        for (uint32_t i = 0; i < heap->n_programs && r >= 0; i++)
+                r = bound(heap, &heap->processes[i]);
+        if (r >= 0)
+                INFP_TRY(infp_scan_rows(run, infp_table_stack_samples.name, peak_columns, &whole, take_peak, &reading,
+                                        err));
+        if (r >= 0)
+                r = judge_all(heap);
+        if (r >= 0)
+                r = order(heap);
+        if (r < 0)
+                return infp_fail(err, r, "no memory for the heap of the run");
+        return heap->n_processes ? 0 : fail_without(run, heap, err);
+}
+
+int infp_heap_read(struct infp_run *run, const struct infp_heap_options *options, struct infp_heap *ret,
+                   struct infp_err *err)
 {
         int r;
 
-        *ret = (struct infp_heap){ .pid = pid };
-        r = read_all(run, ret, err);
+        *ret = (struct infp_heap){ .pid = options->pid };
+        r = read_all(run, options, ret, err);
         if (r < 0)
                 infp_heap_done(ret);
         return r;
-}
-
-struct ordering {
-        const struct infp_heap *heap;
-        double (*by)(const struct infp_heap_stack *stack);
-};
-
-static int by_order(const void *a, const void *b, void *context)
-{
-        const struct ordering *ordering = context;
-        const uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
-        const double p = ordering->by(&ordering->heap->stacks[x]), q = ordering->by(&ordering->heap->stacks[y]);
-
-        return p != q ? (p > q ? -1 : 1) : (x > y) - (x < y);
-}
-
-static void add_wanted(const struct infp_heap *heap, uint32_t stack, double (*by)(const struct infp_heap_stack *stack),
-                       uint32_t *list, uint32_t *n)
-{
-        if (by(&heap->stacks[stack]) > 0)
-                list[(*n)++] = stack;
-}
-
-uint32_t *infp_heap_top(const struct infp_heap *heap, uint32_t process,
-                        double (*by)(const struct infp_heap_stack *stack), uint32_t *ret_n)
-{
-        struct ordering ordering = { heap, by };
-        const uint32_t most = process == UINT32_MAX ? heap->n_stacks : heap->processes[process].n_stacks;
-        uint32_t *ret = calloc((size_t) most + 1, sizeof(*ret));
-
-        *ret_n = 0;
-        if (process == UINT32_MAX)
-                for (uint32_t i = 0; ret && i < heap->n_stacks; i++)
-                        add_wanted(heap, i, by, ret, ret_n);
-        else
-                for (uint32_t i = heap->processes[process].first_stack; ret && i != NONE; i = heap->stacks[i].next)
-                        add_wanted(heap, i, by, ret, ret_n);
-        if (ret)
-                infp_sort_r(ret, *ret_n, sizeof(*ret), by_order, &ordering);
-        return ret;
-}
-
-double infp_heap_held(const struct infp_heap_stack *stack)
-{
-        return stack->held.bytes;
-}
-
-double infp_heap_leaking(const struct infp_heap_stack *stack)
-{
-        const enum infp_heap_verdict verdict = stack->growth.verdict;
-
-        return (verdict == INFP_HEAP_LEAK || verdict == INFP_HEAP_GROWS ? stack->growth.rate : 0) +
-               (verdict == INFP_HEAP_LEAK ? 1e15 : 0);
 }

@@ -4,6 +4,7 @@
 
 #include "analyze/memory/verdict.h"
 #include "analyze/profile/place.h"
+#include "analyze/range.h"
 #include "base/map.h"
 #include "model/batch.h"
 
@@ -32,19 +33,25 @@ struct infp_heap_stack {
         uint32_t first_part, next; /* next: of the process */
 };
 
+/* A program that a process ran; after exec there is another one of the same id, and the blocks of the one before are gone. */
 struct infp_heap_process {
         uint64_t id;
         int64_t pid;      /* 0: not known */
         const char *name; /* NULL: not known */
         uint64_t first_ns;
-        uint64_t *window_ns; /* ends of its windows */
+        uint64_t begin_ns;   /* first_ns, or where the range begins between two windows */
+        uint64_t *window_ns; /* ends of its windows, up to the end of the range */
         uint32_t n_windows, cap_windows, n_judged;
-        bool has_ended; /* or the recording did, as it should */
+        uint32_t n_before;       /* windows before the range */
+        uint32_t earlier;        /* the program that it has replaced; UINT32_MAX: none is known */
+        bool has_ended, goes_on; /* it, or the recording as it should; it does after the range */
+        bool is_replaced;        /* it has ended by exec */
+        bool is_whole;           /* its end was seen, maybe after the range */
         uint64_t mean_bytes;
         struct infp_heap_use end, held, peak; /* peak: no blocks */
         struct infp_heap_sum allocated;
-        double leaked_bytes;                                          /* held by stacks that leak */
-        double peak_bytes;                                            /* as the sampler saw it; 0: it said none */
+        double leaked_bytes; /* held by stacks that leak */
+        double peak_bytes;   /* as the sampler saw it in the range; 0: it said none */
         uint32_t first_stack, n_stacks, verdicts[INFP_HEAP_VERDICTS]; /* of its stacks */
 };
 
@@ -55,14 +62,22 @@ struct infp_heap {
         struct infp_heap_part *parts; /* single stacks */
         struct infp_heap_row *rows;
         uint32_t n_processes, n_stacks, n_parts, n_rows, cap_processes, cap_stacks, cap_parts, cap_rows;
+        uint32_t n_programs;                  /* with those that ended before the range, which come last in processes */
         struct infp_map newest, nodes, names; /* process, stack, process: to indices */
         struct infp_map by_key, by_place;     /* (process, stack) to parts, (process, place) to stacks */
-        uint64_t end_ns;                      /* of the run */
+        struct infp_range range;              /* t0, t1: those that were asked for, widened to a window at least */
+        bool is_part;                         /* of the run */
         int64_t pid;                          /* 0: all processes */
 };
 
-/* -ENODATA with a sentence where the heap was not recorded. pid: of the only process; 0: all. Processes are in order of their peaks. */
-int infp_heap_read(struct infp_run *run, int64_t pid, struct infp_heap *ret, struct infp_err *err);
+struct infp_heap_options {
+        int64_t pid;           /* of the only process; 0: all */
+        const char *from, *to; /* as infp_range_find; NULL: the whole run */
+};
+/* What was in use at the end of the range, and allocated, freed and at the peak in it, by the windows that lie in it by half at least; verdicts by
+ * these alone. -ENODATA with a sentence where the heap was not recorded, or not then. Processes are in order of their peaks. */
+int infp_heap_read(struct infp_run *run, const struct infp_heap_options *options, struct infp_heap *ret,
+                   struct infp_err *err);
 void infp_heap_done(struct infp_heap *heap);
 
 /* Stacks of a process (UINT32_MAX: of all) for which `by` is above 0, the most first: an array to free. NULL: no memory. */
@@ -71,6 +86,9 @@ uint32_t *infp_heap_top(const struct infp_heap *heap, uint32_t process,
 /* The order of a list of leaks: leaks before what grows, the fastest first; 0: neither. */
 double infp_heap_leaking(const struct infp_heap_stack *stack);
 double infp_heap_held(const struct infp_heap_stack *stack); /* bytes */
+
+/* The program that the process ran then, as far as windows know; NULL: none. */
+const struct infp_heap_process *infp_heap_program(const struct infp_heap *heap, uint64_t process, uint64_t t_ns);
 
 /* Where a stack is. Returns the key of the stacks that belong together: of that place, as it was called. */
 uint64_t infp_heap_place(const struct infp_heap *heap, uint64_t process, uint64_t stack,
@@ -83,7 +101,17 @@ static inline double infp_heap_seconds(uint64_t from_ns, uint64_t to_ns)
 {
         return to_ns > from_ns ? (double) (to_ns - from_ns) / 1e9 : 0;
 }
+/* Of what was looked at. */
+static inline uint64_t infp_heap_end_ns(const struct infp_heap_process *process)
+{
+        return process->window_ns[process->n_windows - 1];
+}
 static inline double infp_heap_observed_s(const struct infp_heap_process *process)
 {
-        return infp_heap_seconds(process->first_ns, process->window_ns[process->n_windows - 1]);
+        return infp_heap_seconds(process->begin_ns, infp_heap_end_ns(process));
+}
+/* What held and growth are of. */
+static inline uint64_t infp_heap_judged_ns(const struct infp_heap_process *process)
+{
+        return process->window_ns[process->n_judged - 1];
 }

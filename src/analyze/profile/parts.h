@@ -19,7 +19,11 @@ struct infp_profile_reader {
         uint32_t cap_processes, cap_threads, cap_sums, cap_times, cap_moments, cap_nodes, cap_frames;
         uint32_t modes[64], n_modes; /* that are taken */
         bool has_weights;
-        bool takes_objects; /* in the place of weights: mode inuse_objects and the like */
+        bool takes_objects;            /* in the place of weights: mode inuse_objects and the like */
+        uint32_t heap_mode, peak_mode; /* of modes; 0: not taken */
+        struct infp_map replaced;      /* process -> number in the list: those that ran several programs */
+        struct infp_profile_replaced *replaced_list;
+        uint32_t n_replaced, cap_replaced;
 };
 
 /* In the place of the names that asyncio gives to tasks: "Task-17" says nothing. */
@@ -49,6 +53,14 @@ bool infp_profile_bool(const struct infp_profile_scan *scan, unsigned column);  
 int infp_profile_text(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, unsigned column,
                       uint32_t *ret, struct infp_err *err); /* 0: none */
 
+double infp_profile_number(const struct infp_profile_scan *scan, unsigned column); /* of an F64; 0: no finite one */
+
+/* Opens the table, if there is one, passes it to `read` and closes it. */
+typedef int infp_profile_read_fn(struct infp_profile_reader *, struct infp_profile_scan *, struct infp_err *);
+int infp_profile_read_table(struct infp_profile_reader *reader, const char *table,
+                            const struct infp_profile_column *columns, unsigned n, bool in_range,
+                            infp_profile_read_fn *read, struct infp_err *err);
+
 /* Room for one more after n. *array is an array of `size` bytes each. -ENOMEM; -E2BIG beyond INFP_PROFILE_MOST. */
 int infp_profile_room(void *array, uint32_t *cap, uint32_t n, size_t size, struct infp_err *err);
 int infp_profile_no_memory(struct infp_err *err);
@@ -59,6 +71,9 @@ bool *infp_profile_spread(const struct infp_profile *profile, const bool *of_fra
 int infp_profile_filter(struct infp_profile *profile, const char *filter, struct infp_err *err);
 
 int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_err *err); /* read.c */
-int infp_profile_read_modes(struct infp_profile_reader *reader, struct infp_err *err);   /* modes.c */
-int infp_profile_read_nodes(struct infp_profile_reader *reader, struct infp_err *err);   /* nodes.c */
-int infp_profile_read_frames(struct infp_profile_reader *reader, struct infp_err *err);  /* names.c */
+/* Of a run with a heap; then whether a row of the heap is one of a program that has had its place taken, by exec. */
+int infp_profile_read_programs(struct infp_profile_reader *reader, struct infp_err *err); /* programs.c */
+bool infp_profile_is_replaced(const struct infp_profile_reader *reader, uint64_t process, uint32_t mode, uint64_t t_ns);
+int infp_profile_read_modes(struct infp_profile_reader *reader, struct infp_err *err);  /* modes.c */
+int infp_profile_read_nodes(struct infp_profile_reader *reader, struct infp_err *err);  /* nodes.c */
+int infp_profile_read_frames(struct infp_profile_reader *reader, struct infp_err *err); /* names.c */

@@ -1,6 +1,7 @@
 #include "analyze/profile/profile.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +189,28 @@ bool infp_profile_bool(const struct infp_profile_scan *scan, unsigned column)
         return infp_profile_has(scan, column) && infp_batch_bool(&scan->batch, (unsigned) scan->at[column], scan->row);
 }
 
+double infp_profile_number(const struct infp_profile_scan *scan, unsigned column)
+{
+        const double v = infp_profile_has(scan, column)
+                                 ? infp_batch_f64(&scan->batch, (unsigned) scan->at[column], scan->row)
+                                 : 0;
+
+        return isfinite(v) ? v : 0;
+}
+
+int infp_profile_read_table(struct infp_profile_reader *reader, const char *table,
+                            const struct infp_profile_column *columns, unsigned n, bool in_range,
+                            infp_profile_read_fn *read, struct infp_err *err)
+{
+        struct infp_profile_scan scan;
+        int r;
+
+        INFP_TRY(infp_profile_scan_open(reader, table, columns, n, in_range, &scan, err));
+        r = read(reader, &scan, err);
+        infp_profile_scan_close(&scan);
+        return r;
+}
+
 int infp_profile_text(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, unsigned column,
                       uint32_t *ret, struct infp_err *err)
 {
@@ -209,6 +232,8 @@ static void reader_done(struct infp_profile_reader *reader)
         infp_map_done(&reader->sums);
         infp_map_done(&reader->moments);
         infp_map_done(&reader->frames);
+        infp_map_done(&reader->replaced);
+        free(reader->replaced_list);
 }
 
 int infp_profile_read(struct infp_run *run, const struct infp_profile_options *options, struct infp_profile *ret,

@@ -1,6 +1,5 @@
 /* Adds samples up by stack, thread, state and mode. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,13 +245,6 @@ static int task_of(struct infp_profile_reader *reader, const struct infp_profile
                                                                                         : 0;
 }
 
-static double number(const struct infp_profile_scan *scan, unsigned column)
-{
-        const double v = infp_batch_f64(&scan->batch, (unsigned) scan->at[column], scan->row);
-
-        return isfinite(v) ? v : 0;
-}
-
 static int add_row(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, struct infp_err *err)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(&scan->batch, 0, scan->row);
@@ -267,12 +259,13 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
         INFP_TRY(infp_profile_text(reader, scan, MODE, &is.mode, err));
         INFP_TRY(infp_profile_text(reader, scan, STATE, &is.state, err));
         INFP_TRY(who(reader, scan, &is, err));
-        if (!is_wanted(reader, &is) || n <= 0)
+        if (!is_wanted(reader, &is) || n <= 0 ||
+            infp_profile_is_replaced(reader, s->processes[is.process].id, is.mode, t_ns))
                 return 0;
         if (reader->options->keeps_tasks)
                 INFP_TRY(task_of(reader, scan, &is.task, err));
         if (infp_profile_has(scan, measure)) {
-                weight = number(scan, measure);
+                weight = infp_profile_number(scan, measure);
                 reader->has_weights = true;
         }
         INFP_TRY(sum_of(reader, &is, &i, err));
@@ -281,7 +274,7 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
         if (infp_profile_has(scan, CUT_BYTES))
                 infp_profile_cut(&s->sums[i].cut, infp_profile_i64(scan, CUT_BYTES), infp_profile_i64(scan, CUT_BYTES));
         if (infp_profile_has(scan, OBJECTS))
-                s->sums[i].objects += number(scan, OBJECTS);
+                s->sums[i].objects += infp_profile_number(scan, OBJECTS);
         s->sums[i].weight += weight;
         s->sums[i].squares += weight * weight / (double) n;
         s->samples += (uint64_t) n;
@@ -315,20 +308,6 @@ static int by_time(const void *a, const void *b)
         return (x->sum > y->sum) - (x->sum < y->sum);
 }
 
-typedef int read_fn(struct infp_profile_reader *, struct infp_profile_scan *, struct infp_err *);
-
-static int read_table(struct infp_profile_reader *reader, const char *table, const struct infp_profile_column *columns,
-                      unsigned n, bool in_range, read_fn *read, struct infp_err *err)
-{
-        struct infp_profile_scan scan;
-        int r;
-
-        INFP_TRY(infp_profile_scan_open(reader, table, columns, n, in_range, &scan, err));
-        r = read(reader, &scan, err);
-        infp_profile_scan_close(&scan);
-        return r;
-}
-
 static int read_rows(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
 {
         int r;
@@ -342,10 +321,13 @@ int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_er
 {
         struct infp_profile *s = reader->profile;
 
-        INFP_TRY(read_table(reader, "process", process_columns, INFP_COUNT(process_columns), false, read_processes,
-                            err));
-        INFP_TRY(read_table(reader, "threads", thread_columns, INFP_COUNT(thread_columns), false, read_threads, err));
-        INFP_TRY(read_table(reader, "stack_samples", sample_columns, INFP_COUNT(sample_columns), true, read_rows, err));
+        INFP_TRY(infp_profile_read_table(reader, "process", process_columns, INFP_COUNT(process_columns), false,
+                                         read_processes, err));
+        INFP_TRY(infp_profile_read_table(reader, "threads", thread_columns, INFP_COUNT(thread_columns), false,
+                                         read_threads, err));
+        INFP_TRY(infp_profile_read_programs(reader, err));
+        INFP_TRY(infp_profile_read_table(reader, "stack_samples", sample_columns, INFP_COUNT(sample_columns), true,
+                                         read_rows, err));
         if (!s->samples && reader->options->process)
                 return infp_fail(err, -ENODATA, "the run has no stack samples of process %lld",
                                  (long long) reader->options->process);

@@ -69,9 +69,27 @@ static void put_stack(struct infp_json *json, const struct infp_heap *heap, cons
         infp_json_array_end(json);
 }
 
+static double since_start_s(const struct infp_heap *heap, uint64_t t_ns)
+{
+        return infp_heap_seconds(heap->range.start, t_ns);
+}
+
+/* Seconds since the start of the recording: what was asked for, or a window more where that is shorter. */
 static void begin(struct infp_json *json, const struct infp_heap_view *view)
 {
+        const struct infp_range *range = &view->heap->range;
+
         infp_json_member_str(json, "run", view->run);
+        infp_json_key(json, "range");
+        if (view->heap->is_part) {
+                infp_json_object(json);
+                infp_json_member_f64(json, "from_s", since_start_s(view->heap, range->t0));
+                infp_json_member_f64(json, "to_s",
+                                     since_start_s(view->heap, range->t1 < range->end ? range->t1 : range->end));
+                infp_json_object_end(json);
+        } else {
+                infp_json_null(json);
+        }
         infp_json_member_str(json, "quality", "estimated");
 }
 
@@ -115,6 +133,9 @@ static void put_process(struct infp_json *json, const struct infp_heap *heap, ui
         put_interval(json, "end_bytes", process->end.bytes, process->end.variance);
         put_interval(json, "held_bytes", process->held.bytes, process->held.variance);
         infp_json_member_bool(json, "has_ended", process->has_ended);
+        infp_json_member_bool(json, "is_replaced", process->is_replaced);
+        infp_json_member_f64(json, "from_s", since_start_s(heap, process->begin_ns));
+        infp_json_member_f64(json, "to_s", since_start_s(heap, infp_heap_end_ns(process)));
         infp_json_member_f64(json, "seconds", infp_heap_observed_s(process));
         infp_json_member_u64(json, "samples", process->allocated.samples);
         infp_json_member_u64(json, "sample_bytes", process->mean_bytes);
@@ -148,7 +169,7 @@ void infp_heap_report_json(struct infp_json *json, const struct infp_heap_view *
 static void put_leak(struct infp_json *json, const struct infp_heap *heap, const struct infp_heap_stack *stack)
 {
         const struct infp_heap_process *process = &heap->processes[stack->process];
-        const uint64_t end_ns = process->window_ns[process->n_judged - 1];
+        const uint64_t end_ns = infp_heap_judged_ns(process);
 
         infp_json_object(json);
         infp_json_member_str(json, "verdict", infp_heap_verdict_name(stack->growth.verdict));
@@ -231,7 +252,7 @@ void infp_heap_sizes_json(struct infp_json *json, const struct infp_heap_view *v
         for (unsigned i = 0; i < INFP_HEAP_SIZES; i++) {
                 const struct infp_heap_size *size = &view->blocks->sizes[i];
 
-                if (!size->allocated.samples)
+                if (!size->allocated.samples && !size->end.samples)
                         continue;
                 infp_json_object(json);
                 infp_json_member_f64(json, "more_than", i ? ldexp(1, (int) i - 1) : 0);

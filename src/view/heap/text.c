@@ -114,9 +114,8 @@ static int put_held(struct infp_out *out, const struct infp_heap *heap, uint32_t
                 return -ENOMEM;
         infp_report_end(out);
         infp_report_put(out, "  %*s  %*s     share  ", BYTES_WIDTH, "in use", 2 * BYTES_WIDTH + 4, "95 % interval");
-        infp_report_put(
-                out, is_cut ? "by %s s, before the process freed what it held" : "at the end, %s s",
-                infp_fixed(infp_heap_seconds(process->first_ns, process->window_ns[process->n_judged - 1]), 1).text);
+        infp_report_put(out, is_cut ? "by %s s, before the process freed what it held" : "at the end, %s s",
+                        infp_fixed(infp_heap_seconds(process->first_ns, infp_heap_judged_ns(process)), 1).text);
         infp_report_end(out);
         for (uint32_t i = 0; i < n && i < MOST_STACKS; i++) { /* bound: the rest is counted below */
                 const struct infp_heap_stack *stack = &heap->stacks[list[i]];
@@ -143,6 +142,33 @@ static void put_verdicts(struct infp_out *out, const struct infp_heap_process *p
                          infp_count(n[INFP_HEAP_FEW] + n[INFP_HEAP_SHORT]).text);
 }
 
+/* When `end` was. */
+static const char *end_words(const struct infp_heap *heap, const struct infp_heap_process *process)
+{
+        if (process->is_replaced && process->has_ended)
+                return "as it became another program";
+        if (process->has_ended)
+                return "at the end";
+        return heap->range.t1 < heap->range.end ? "at the end of the range" : "when it was seen last";
+}
+
+static double since_start_s(const struct infp_heap *heap, uint64_t t_ns)
+{
+        return infp_heap_seconds(heap->range.start, t_ns);
+}
+
+/* What was looked at of it: whole windows. */
+static void put_range(struct infp_out *out, const struct infp_heap *heap, const struct infp_heap_process *process)
+{
+        if (heap->is_part)
+                infp_report_line(out, "range",
+                                 "from %s s to %s s after the start of the recording, by the %s windows of time that "
+                                 "are nearest to it",
+                                 infp_fixed(since_start_s(heap, process->begin_ns), 2).text,
+                                 infp_fixed(since_start_s(heap, infp_heap_end_ns(process)), 2).text,
+                                 infp_count(process->n_windows - process->n_before).text);
+}
+
 static int put_process_report(struct infp_out *out, const struct infp_heap *heap, uint32_t index)
 {
         const struct infp_heap_process *process = &heap->processes[index];
@@ -152,12 +178,12 @@ static int put_process_report(struct infp_out *out, const struct infp_heap *heap
         infp_str_puts(&title, "Heap of ");
         put_process(&title, process->name, process->pid);
         infp_report_title(out, title.data ? title.data : "");
+        put_range(out, heap, process);
         put_bytes(&end, process->end.bytes, process->end.variance);
         put_bytes(&peak, process->peak.bytes, process->peak.variance);
         put_bytes(&allocated, process->allocated.bytes, process->allocated.variance);
         infp_report_line(out, "in use", "%s %s, in %s sampled blocks", end.data ? end.data : "",
-                         process->has_ended ? "at the end" : "when it was seen last",
-                         infp_count(process->end.blocks).text);
+                         end_words(heap, process), infp_count(process->end.blocks).text);
         infp_report_line(out, "peak", "%s; the highest of many estimates, which are taken when they have grown by 5 %%",
                          peak.data ? peak.data : "");
         infp_report_line(out, "allocated", "%s in %s blocks; in %s: %s/s", allocated.data ? allocated.data : "",
@@ -199,12 +225,14 @@ int infp_heap_report_text(struct infp_out *out, const struct infp_heap_view *vie
 
 /* ---- leaks ---- */
 
-static void put_judged(struct infp_out *out, const struct infp_heap_process *process)
+static void put_judged(struct infp_out *out, const struct infp_heap *heap, uint32_t index)
 {
+        const struct infp_heap_process *process = &heap->processes[index];
         const uint32_t few = process->verdicts[INFP_HEAP_FEW], brief = process->verdicts[INFP_HEAP_SHORT];
         infp_autostr struct infp_str name = { 0 };
 
         put_process(&name, process->name, process->pid);
+        put_range(out, heap, process);
         if (brief)
                 infp_report_line(out, "too short", "%s was seen for %s: a verdict needs 3 s at least",
                                  name.data ? name.data : "", infp_report_seconds(infp_heap_observed_s(process)).text);
@@ -214,7 +242,7 @@ static void put_judged(struct infp_out *out, const struct infp_heap_process *pro
                                  "blocks are in use",
                                  infp_count(process->n_stacks - few).text, infp_count(process->n_stacks).text,
                                  name.data ? name.data : "", infp_report_seconds(infp_heap_observed_s(process)).text,
-                                 process->n_judged, INFP_HEAP_LEAST_SAMPLES);
+                                 process->n_judged - process->n_before, INFP_HEAP_LEAST_SAMPLES);
 }
 
 /* "1.02 MiB/s (0.98 to 1.06 MiB/s); holds 20 MiB (19 to 21 MiB) in 310 samples, the oldest 19.8 s old" */
@@ -228,12 +256,11 @@ static void put_leak(struct infp_out *out, const struct infp_heap *heap, const s
         put_bytes(&held, stack->held.bytes, stack->held.variance);
         put_callers(&callers, heap, &stack->place);
         infp_report_line(out, infp_heap_verdict_words(growth->verdict), "%s", place.data ? place.data : "");
-        infp_report_line(
-                out, "", "%s/s (%s to %s); holds %s in %s samples, the oldest for %s",
-                infp_report_bytes(growth->rate).text, infp_report_bytes(growth->low).text,
-                infp_report_bytes(growth->high).text, held.data ? held.data : "", infp_count(stack->held.blocks).text,
-                infp_report_seconds(infp_heap_seconds(stack->oldest_ns, process->window_ns[process->n_judged - 1]))
-                        .text);
+        infp_report_line(out, "", "%s/s (%s to %s); holds %s in %s samples, the oldest for %s",
+                         infp_report_bytes(growth->rate).text, infp_report_bytes(growth->low).text,
+                         infp_report_bytes(growth->high).text, held.data ? held.data : "",
+                         infp_count(stack->held.blocks).text,
+                         infp_report_seconds(infp_heap_seconds(stack->oldest_ns, infp_heap_judged_ns(process))).text);
         if (callers.size)
                 infp_report_line(out, "", "called by %s", callers.data);
 }
@@ -248,7 +275,7 @@ int infp_heap_leaks_text(struct infp_out *out, const struct infp_heap_view *view
                 return -ENOMEM;
         infp_report_title(out, "Leaks of the heap");
         for (uint32_t i = 0; i < heap->n_processes && i < MOST_PROCESSES; i++) /* bound: the rest is counted below */
-                put_judged(out, &heap->processes[i]);
+                put_judged(out, heap, i);
         put_rest(out, heap->n_processes, MOST_PROCESSES, "processes");
         infp_report_end(out);
         if (!n)
@@ -259,8 +286,9 @@ int infp_heap_leaks_text(struct infp_out *out, const struct infp_heap_view *view
         infp_report_end(out);
         infp_report_line(out, "trust",
                          "of stacks that do not leak at most 1 in %s is called a leak; what is freed after more time "
-                         "than was recorded looks like one. A stack that grows has not all the signs of a leak yet",
-                         infp_count((uint64_t) lrint(1 / INFP_HEAP_FALSE_ALARMS)).text);
+                         "than %s looks like one. A stack that grows has not all the signs of a leak yet",
+                         infp_count((uint64_t) lrint(1 / INFP_HEAP_FALSE_ALARMS)).text,
+                         heap->is_part ? "the range has" : "was recorded");
         return 0;
 }
 
@@ -271,9 +299,20 @@ static void put_missing(struct infp_out *out, const struct infp_heap *heap)
         bool is_missing = false;
 
         for (uint32_t i = 0; i < heap->n_processes; i++)
-                is_missing |= !heap->processes[i].has_ended;
+                is_missing |= !heap->processes[i].is_whole;
         if (is_missing)
                 infp_report_line(out, "missing", "blocks that are in use: the recording was killed, or goes on");
+}
+
+static void put_blocks_range(struct infp_out *out, const struct infp_heap *heap)
+{
+        const struct infp_range *range = &heap->range;
+
+        if (heap->is_part)
+                infp_report_line(
+                        out, "range", "blocks allocated from %s s to %s s after the start of the recording",
+                        infp_fixed(since_start_s(heap, range->t0), 2).text,
+                        infp_fixed(since_start_s(heap, range->t1 < range->end ? range->t1 : range->end), 2).text);
 }
 
 int infp_heap_temporary_text(struct infp_out *out, const struct infp_heap_view *view)
@@ -295,6 +334,7 @@ int infp_heap_temporary_text(struct infp_out *out, const struct infp_heap_view *
                          infp_report_bytes(soon.bytes).text, infp_count((uint64_t) fmin(soon.blocks, 1e18)).text,
                          infp_fixed(all.bytes > 0 ? 100 * soon.bytes / all.bytes : NAN, 1).text,
                          infp_report_seconds(blocks->median_s).text);
+        put_blocks_range(out, view->heap);
         put_missing(out, view->heap);
         infp_report_end(out);
         infp_report_put(out, "  %*s/s  %12s  %11s  %7s  allocated by", BYTES_WIDTH - 2, "bytes", "blocks",
@@ -340,18 +380,20 @@ int infp_heap_sizes_text(struct infp_out *out, const struct infp_heap_view *view
         double most = 0;
 
         for (unsigned i = 0; i < INFP_HEAP_SIZES; i++)
-                if (sizes[i].allocated.samples) {
+                if (sizes[i].allocated.samples || sizes[i].end.samples) {
                         first = i < first ? i : first;
                         last = i;
                         most = fmax(most, sizes[i].allocated.bytes);
                 }
         infp_report_title(out, "Blocks by size");
+        put_blocks_range(out, view->heap);
         put_missing(out, view->heap);
         infp_report_put(out, "  %10s  %13s  %11s  %26s  %11s", "up to", "blocks", "bytes", "95 % interval", "in use");
         infp_report_end(out);
         for (unsigned i = first; i <= last; i++)
                 put_size(out, &sizes[i], i, most);
         infp_report_end(out);
-        infp_report_line(out, "trust", "estimates from samples; small blocks are sampled rarely. In use: at the end");
+        infp_report_line(out, "trust", "estimates from samples; small blocks are sampled rarely. In use: at the end%s",
+                         view->heap->is_part ? " of the range, whenever they were allocated" : "");
         return 0;
 }
