@@ -9,6 +9,7 @@
 #include "analyze/profile/sampling.h"
 #include "analyze/range.h"
 #include "analyze/run_clock.h"
+#include "analyze/scan_some.h"
 #include "app/open_run.h"
 #include "app/run_words.h"
 #include "base/fd.h"
@@ -235,6 +236,27 @@ static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *
         return r < 0 ? infp_fail(err, r, "no memory for the table of functions") : 0;
 }
 
+static int take_mean(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const double mean = infp_cell_number(batch, at[0], row);
+        double *least = context;
+
+        *least = mean >= 1 && mean < *least ? mean : *least;
+        return 0;
+}
+
+/* Bytes between two sampled blocks, the least of all processes; 0: not known. */
+static int read_mean(const struct writing *w, uint64_t *ret, struct infp_err *err)
+{
+        static const char *const columns[] = { "mean_bytes", NULL };
+        const struct infp_scan_options options = { .t0 = w->options.t0, .t1 = w->options.t1 };
+        double least = 0x1p62;
+
+        INFP_TRY(infp_scan_rows(w->run, infp_table_heap_windows.name, columns, &options, take_mean, &least, err));
+        *ret = least < 0x1p62 ? (uint64_t) least : 0;
+        return 0;
+}
+
 static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err *err)
 {
         infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
@@ -260,6 +282,8 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
         describe_rate(w, sampling);
         about.name = w->words.data;
         about.rate_hz = sampling && sampling->rate_hz > 0 ? sampling->rate_hz : 0;
+        if (w->request->format == INFP_FLAME_PPROF && !strcmp(profile.unit, infp_stack_modes[INFP_STACK_HEAP].unit))
+                INFP_TRY(read_mean(w, &about.heap_bytes, err));
         if (w->request->format == INFP_FLAME_PPROF)
                 return infp_pprof_write(out, &profile, &about, err);
         if (w->request->format == INFP_FLAME_SPEEDSCOPE)

@@ -1,7 +1,6 @@
 """`infprof flamegraph`: every format against the programs that read it, and all sums against SQL. The run and its answers: tests/unit/stack_rows.h."""
 import collections
 import errno
-import glob
 import gzip
 import json
 import os
@@ -16,13 +15,12 @@ import xml.dom.minidom
 import pytest
 
 from browser import find_chromium
+from program import PPROF
 from refuse import BPF, PERF_EVENT_OPEN, PROCESS_VM_READV, PTRACE, refused
 from speedscope import FOLDER as SPEEDSCOPE, Speedscope, total
 from waiting import wait_for
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-# What `go tool pprof` of Debian runs; newer ones of other places would be compiled first.
-PPROF = next(iter(sorted(glob.glob("/usr/lib/go-1.*/pkg/tool/*/pprof"))), None)
 # Samples of mode cpu by stack, the outermost function first.
 STACKS = {"main;work;helper": 3, "main;work": 2 + 1, "main;work;work": 4, "main;[lib.so]": 1, "main;[lib.so+0x180]": 1, "[truncated];main": 1}
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import waits
-from program import query, run
+from program import PPROF, query, run
 from pythons import PYTHONS, needs_gil
 from waiting import wait_for
 
@@ -122,7 +122,12 @@ def test_pprof_and_blocks(infprof, record, build, tmp_path):
     assert {mode["mode"] for mode in said["modes"]} == set(sums)
     for mode in said["modes"]:
         assert mode["weight"] == pytest.approx(sums[mode["mode"]][0], rel=1e-3)
-        assert mode["samples"] == mode["rows"]  # the file has blocks alone
+    sampled = collections.Counter(row["mode"] for row in done.run.table("stack_samples") for _ in range(row["samples"] or 1))
+    for mode in said["modes"]:  # which the distance between two tells, in the file as Go has it
+        assert mode["samples"] == pytest.approx(sampled[mode["mode"]], rel=0.02, abs=2), (mode, sampled)
+    if PPROF:
+        raw = run([PPROF, "-raw", path])
+        assert f"PeriodType: space bytes\nPeriod: {MEAN}\n" in raw.stdout, raw
     for row in query(infprof, tmp_path / "again", "select mode, sum(objects) as objects from stack_samples group by mode"):
         assert row["objects"] == pytest.approx(sums[row["mode"]][1], rel=0.02)
     folded = run([infprof, "flamegraph", "-r", done.run.path, "--mode", "alloc_objects", "--folded"]).stdout

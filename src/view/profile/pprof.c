@@ -119,8 +119,14 @@ static void find_heap(struct writer *w, enum infp_stack_mode mode)
         w->n_heaps += is_any;
 }
 
+static void put_period(struct writer *w, const char *type, const char *unit, uint64_t period)
+{
+        put_type(w, P_PERIOD_TYPE, type, unit);
+        infp_protobuf_u64(&w->raw, P_PERIOD, period);
+}
+
 /* In the order that Go has: allocated, then in use. */
-static void put_heap_types(struct writer *w, enum infp_stack_mode chosen)
+static void put_heap_types(struct writer *w, enum infp_stack_mode chosen, uint64_t mean_bytes)
 {
         for (unsigned i = INFP_STACK_MODES; i-- > 0;)
                 if (infp_stack_modes[i].space)
@@ -133,6 +139,8 @@ static void put_heap_types(struct writer *w, enum infp_stack_mode chosen)
                 put_type(w, P_SAMPLE_TYPE, is->space, is->unit);
         }
         infp_protobuf_u64(&w->raw, P_DEFAULT_TYPE, string(w, infp_stack_modes[chosen].space));
+        if (mean_bytes)
+                put_period(w, "space", "bytes", mean_bytes);
 }
 
 /* "cpu" and seconds become cpu/nanoseconds; TYPE/UNIT of an imported profile is as it was. */
@@ -145,7 +153,7 @@ static void put_types(struct writer *w, const struct infp_profile_about *about)
         char type[sizeof(s->mode)];
 
         if (own < INFP_STACK_MODES && infp_stack_modes[own].space) {
-                put_heap_types(w, own);
+                put_heap_types(w, own, about->heap_bytes);
                 return;
         }
         snprintf(type, sizeof(type), "%.*s", slash ? (int) (slash - s->mode) : (int) sizeof(type), s->mode);
@@ -156,10 +164,8 @@ static void put_types(struct writer *w, const struct infp_profile_about *about)
                 return;
         put_type(w, P_SAMPLE_TYPE, type, unit);
         infp_protobuf_u64(&w->raw, P_DEFAULT_TYPE, string(w, type));
-        if (is_ns && about->rate_hz > 0) {
-                put_type(w, P_PERIOD_TYPE, type, unit);
-                infp_protobuf_u64(&w->raw, P_PERIOD, (uint64_t) llround(1e9 / about->rate_hz));
-        }
+        if (is_ns && about->rate_hz > 0)
+                put_period(w, type, unit, (uint64_t) llround(1e9 / about->rate_hz));
 }
 
 /* An object is a mapping; all that is in it was named by us, so that pprof does not try. */

@@ -12,6 +12,7 @@ struct infp_profile_about {
         const char *run;       /* uuid */
         int64_t begin_unix_ns; /* of profile->t0; 0: not known */
         double rate_hz;        /* that was asked for; 0: not known */
+        uint64_t heap_bytes;   /* of the heap: from one sampled block to the next on average, at least; 0: not known */
         enum infp_flame_by by; /* speedscope: what its profiles are of; nothing: threads */
 };
 
