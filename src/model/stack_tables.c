@@ -90,7 +90,7 @@ static const struct infp_column heap_columns[] = {
         [INFP_HEAP_SAMPLES_STACK] = INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node of the stack that allocated it."),
         [INFP_HEAP_SAMPLES_FREED_NS] = INFP_COLUMN(freed_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "When it was freed, as t_ns; null = it was in use as the recording, or its process, ended. Of a recording that was killed such blocks are missing."),
         [INFP_HEAP_SAMPLES_FREED_TID] = INFP_COLUMN(freed_tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that freed it, or gave it to realloc."),
-        [INFP_HEAP_SAMPLES_ALLOCATOR] = INFP_COLUMN(allocator, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "malloc; python: an allocator of Python's own, for objects."),
+        [INFP_HEAP_SAMPLES_ALLOCATOR] = INFP_COLUMN(allocator, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "malloc; python: an allocator of Python's own, for objects; mmap: the program has mapped it itself."),
 };
 
 static const struct infp_column heap_window_columns[] = {

@@ -120,6 +120,7 @@ struct infp_ring_block {
         uint64_t mean;                       /* bytes between two samples then, on average */
         int32_t tid;                         /* as the process sees it */
         bool is_object;                      /* of an allocator of Python's own */
+        bool is_mapped;                      /* by the program itself */
         const struct infp_ring_stack *stack; /* NULL: it found no room */
 };
 struct infp_ring_heap_fns {

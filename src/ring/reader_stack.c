@@ -114,7 +114,8 @@ int ring_give_block(struct infp_ring *ring, const struct infp_wire_block *block)
                                          .size = block->size,
                                          .mean = block->mean,
                                          .tid = (int32_t) block->tid,
-                                         .is_object = block->record.flags & INFP_WIRE_OBJECT };
+                                         .is_object = block->record.flags & INFP_WIRE_OBJECT,
+                                         .is_mapped = block->record.flags & INFP_WIRE_MAPPED };
         struct infp_ring_stack stack;
 
         if (!ring->heap.take_block)

@@ -200,6 +200,7 @@ enum infp_wire_flags {
         INFP_WIRE_INCOMPLETE = 4,        /* of a stack: the walk ended before the outermost frame */
         INFP_WIRE_PYTHON_INCOMPLETE = 8, /* of a stack: Python's frames could not be read to the outermost one */
         INFP_WIRE_OBJECT = 16,           /* of a block: an allocator of Python's own gave it */
+        INFP_WIRE_MAPPED = 32,           /* of a block: the program has mapped it */
 };
 
 struct infp_wire_record {

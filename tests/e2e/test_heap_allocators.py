@@ -2,11 +2,13 @@
 import collections
 import os
 import pathlib
+import re
 import shutil
 
 import pytest
 
 from program import run
+from pythons import PYTHONS
 
 FOLDERS = [pathlib.Path("/usr/lib/x86_64-linux-gnu"), pathlib.Path("/usr/lib/aarch64-linux-gnu")]
 LIBRARIES = {"tcmalloc": "libtcmalloc_minimal.so.4", "jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2.0"}
@@ -162,3 +164,175 @@ int main(void)
     done = record(EACH, "--no-snapshots", command=[path])
     assert run([path]).returncode == done.returncode == 7, done.stderr
     assert counts(done.run) == {(40000, "malloc"): (10, 10), (40064, "malloc"): (10, 10)}
+
+
+# Each kind of mapping has a size of its own, in KiB from 40 on.
+MAPS = """\
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+enum { RW = PROT_READ | PROT_WRITE, MEMORY = MAP_PRIVATE | MAP_ANONYMOUS };
+static char *get(size_t kib, int protection, int flags)
+{
+        return mmap(NULL, kib << 10, protection, flags, -1, 0);
+}
+static void *thread(void *p) { return p; }
+int main(void)
+{
+        char *p, *q;
+        pthread_t one;
+        int file = open("/proc/self/exe", O_RDONLY);
+
+        p = get(2000, RW, MEMORY); /* a thread's first 64 KiB may not be counted */
+        for (int i = 0; i < 3; i++)
+                memset(get(40, RW, MEMORY), 1, 40 << 10);
+        for (int i = 0; i < 3; i++)
+                munmap(get(44, RW, MEMORY), 44 << 10);
+        p = mmap64(NULL, 45000, RW, MEMORY, -1, 0); /* not of whole pages */
+        munmap(p, 45000);
+        /* No memory: */
+        get(48, PROT_NONE, MEMORY);
+        get(48, RW, MEMORY | MAP_NORESERVE);
+        get(48, RW, MEMORY | MAP_STACK);
+        get(48, RW, MAP_SHARED | MAP_ANONYMOUS);
+        get(48, PROT_READ, MEMORY);
+        mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+        errno = 0;
+        p = mmap(NULL, 0, RW, MEMORY, -1, 0);
+        printf("%d %d\\n", p == MAP_FAILED, errno == EINVAL);
+        errno = 0;
+        printf("%d %d\\n", munmap((char *) 1, 4096), errno == EINVAL);
+        errno = 99;
+        /* The middle goes, then the begin, then the end: 160 in one, 40 and 100, 80, 60. */
+        p = get(160, RW, MEMORY);
+        memset(p, 1, 160 << 10);
+        munmap(p + (40 << 10), 20 << 10);
+        munmap(p, 40 << 10);
+        munmap(p + (60 << 10), 40 << 10);
+        munmap(p + (140 << 10), 20 << 10);
+        printf("%d %d\\n", p[100 << 10], errno);
+        /* Commits into a reservation, and one over another. */
+        p = get(1000, PROT_NONE, MEMORY);
+        q = mmap(p, 52 << 10, RW, MEMORY | MAP_FIXED, -1, 0);
+        mmap(p + (100 << 10), 52 << 10, RW, MEMORY | MAP_FIXED, -1, 0);
+        mmap(p, 52 << 10, PROT_NONE, MEMORY | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        printf("%d\\n", p == q);
+        /* It grows, shrinks and moves. */
+        p = get(56, RW, MEMORY);
+        memset(p, 7, 56 << 10);
+        p = mremap(p, 56 << 10, 1056 << 10, MREMAP_MAYMOVE);
+        p = mremap(p, 1056 << 10, 57 << 10 & ~4095, MREMAP_MAYMOVE);
+        q = get(400, PROT_NONE, MEMORY);
+        p = mremap(p, 56 << 10, 56 << 10, MREMAP_MAYMOVE | MREMAP_FIXED, q);
+        printf("%d %d\\n", p == q, p[1000]);
+        q = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+        q = mremap(q, 4096, 48 << 10, MREMAP_MAYMOVE);
+        printf("%d\\n", q != MAP_FAILED);
+        for (int i = 0; i < 20; i++) {
+                pthread_create(&one, NULL, thread, NULL);
+                pthread_join(one, NULL);
+                free(malloc(50000000));
+        }
+        return 7;
+}
+"""
+
+
+def test_mappings(record, tmp_path):
+    """What a program maps itself, once each, and what of it is no more; neither reservations nor files, nor what libc maps."""
+    path = build(tmp_path, MAPS, "gcc", "-pthread")
+    alone = run([path])
+    done = record(EACH, "--no-snapshots", command=[path])
+    assert (alone.returncode, done.returncode, done.stdout) == (7, 7, alone.stdout), done.stderr
+    found = collections.Counter((row["size"] / 1024, row["freed_ns"] is not None) for row in done.run.table("heap_samples")
+                                if row["allocator"] == "mmap" and row["size"] < 2000 << 10)
+    assert found == {(40, False): 3 + 1, (44, True): 3, (45000 / 1024, True): 1, (160, True): 1, (40, True): 1, (100, True): 1, (60, True): 1,
+                     (52, True): 1, (52, False): 1, (56, True): 2, (1056, True): 1, (56, False): 1}, found
+    rows = [row for row in done.run.table("heap_samples") if row["allocator"] == "mmap"]
+    assert all(row["weight"] == pytest.approx(row["size"]) and row["stack"] for row in rows)
+    assert {row["size"] for row in done.run.table("heap_samples") if row["size"] >= 50000000} == {50000000}
+
+
+@pytest.mark.parametrize("way", ["linked", "preloaded"])
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_mappings_of_an_allocator(record, tmp_path, name, way):
+    """They hold blocks, which are counted: not twice."""
+    path = build(tmp_path, """\
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(void)
+{
+        for (int i = 0; i < 2000; i++)
+                memset(malloc(50000), 1, 50000);
+        memset(malloc(300 << 20), 1, 1000);
+        memset(mmap(NULL, 41 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 41 << 10);
+        return 7;
+}
+""", "gcc", *(link(name) if way == "linked" else []))
+    done = record(EACH, "--no-snapshots", command=[path], env={**os.environ, **({"LD_PRELOAD": str(library(name))} if way == "preloaded" else {})})
+    assert done.returncode == 7, done.stderr
+    rows = done.run.table("heap_samples")
+    assert [row["size"] for row in rows if row["allocator"] == "mmap"] == [41 << 10]
+    assert sum(row["weight"] for row in rows if row["allocator"] == "malloc") == pytest.approx(2000 * 50000 + (300 << 20), rel=1e-3)
+
+
+@pytest.mark.skipif(not PYTHONS, reason="no Python to record")
+@pytest.mark.parametrize("name", PYTHONS)
+def test_mappings_of_python(record, name):
+    """Arenas hold objects, which are counted. What a program maps is not in them."""
+    words, environment = PYTHONS[name]
+    code = "import mmap\nkept = [b'%0100d' % i for i in range(300000)]\none = mmap.mmap(-1, 4100 << 10, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+    done = record("--heap=16K", "--no-snapshots", command=[*words, "-c", code], env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    sizes = [row["size"] for row in done.run.table("heap_samples") if row["allocator"] == "mmap"]
+    is_free_threaded = re.search(r"3\.[\d.]+t", name)  # all that the interpreter maps is left out
+    assert sizes == ([] if is_free_threaded else [4100 << 10]), sizes
+
+
+def test_mappings_of_many_threads(record, tmp_path):
+    """Parts of one that threads unmap at once: none stays, and none is another thread's at the same place."""
+    path = build(tmp_path, """\
+#include <pthread.h>
+#include <sys/mman.h>
+enum { THREADS = 4, ROUNDS = 3000, PAGE = 4096 };
+static char *shared;
+static pthread_barrier_t barrier;
+static void *work(void *which)
+{
+        for (int i = 0; i < ROUNDS; i++) {
+                if (!which)
+                        shared = mmap(NULL, THREADS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                pthread_barrier_wait(&barrier);
+                munmap(shared + (long) which * PAGE, PAGE);
+                char *own = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                munmap(own + PAGE, PAGE);
+                pthread_barrier_wait(&barrier);
+                munmap(own, PAGE);
+                pthread_barrier_wait(&barrier);
+        }
+        return mmap(NULL, 7 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+int main(void)
+{
+        pthread_t threads[THREADS];
+        pthread_barrier_init(&barrier, NULL, THREADS);
+        for (long i = 0; i < THREADS; i++)
+                pthread_create(&threads[i], NULL, work, (void *) i);
+        for (long i = 0; i < THREADS; i++)
+                pthread_join(threads[i], NULL);
+        return 7;
+}
+""", "gcc", "-pthread")
+    done = record("--heap=4K", "--no-snapshots", command=[path])
+    assert done.returncode == 7, done.stderr
+    rows = [row for row in done.run.table("heap_samples") if row["allocator"] == "mmap"]
+    assert len(rows) > 10000
+    live = collections.Counter(row["size"] for row in rows if row["freed_ns"] is None)
+    assert sum(n for size, n in live.items() if size != 7 * 4096) <= 0.001 * len(rows), live  # a thread that has no CPU is not waited for

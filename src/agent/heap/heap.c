@@ -14,6 +14,7 @@
 #include "agent/core/stack.h"
 #include "agent/core/tables.h"
 #include "agent/heap/heap_parts.h"
+#include "agent/heap/maps.h"
 #include "ring/writer.h"
 
 enum {
@@ -105,7 +106,7 @@ static int64_t draw(bool is_object)
 
 struct call {
         uint64_t registers[INFP_N_REGISTERS];
-        uint64_t address, size, mean, t_ns;
+        uint64_t address, size, mean, t_ns, id; /* id: 0: it has none yet */
         uint8_t flags;
         bool is_taken;
 };
@@ -147,10 +148,12 @@ static void put_block(struct infp_agent_stack *stack, const struct infp_agent_mo
                                                                              .flags = moment->flags | walked->flags });
         if (infp_writer_put(thread, INFP_WIRE_KEEP, &block, sizeof(block), NULL, 0))
                 return;
+        count(&infp_writer_head()->heap_missed, 1);
+        if (moment->block.flags & INFP_WIRE_MAPPED)
+                return;
         taken = infp_agent_live_take(moment->block.address);
         if (taken && taken != moment->block.id) /* it was freed while it was kept, and the address is another one's */
                 infp_agent_heap_kept(moment->block.address, taken);
-        count(&infp_writer_head()->heap_missed, 1);
 }
 
 /* What is mapped may have changed since the tables were made; the recorder then has newer ones. */
@@ -162,6 +165,16 @@ static void look_for_tables(struct infp_wire_head *head)
                 infp_agent_tables_load(tables, head->pid, head->start_ticks);
 }
 
+/* It will be known when it is freed. */
+static bool remember(const struct call *call, uint64_t id)
+{
+        if (call->id)
+                return true;
+        if (call->flags & INFP_WIRE_MAPPED)
+                return infp_agent_mapped_put(call->address, call->size, id, call->mean);
+        return infp_agent_live_put(call->address, id);
+}
+
 static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread *thread, struct call *call)
 {
         struct infp_agent_moment *moment = &stack->moment;
@@ -171,13 +184,13 @@ static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread
         moment->tid = atomic_load_explicit(&thread->tid, memory_order_relaxed);
         moment->flags = 0;
         moment->put = put_block;
-        moment->block.id = infp_writer_new_id(thread);
+        moment->block.id = call->id ? call->id : infp_writer_new_id(thread);
         moment->block.address = call->address;
         moment->block.size = call->size;
         moment->block.mean = call->mean;
         moment->block.flags = call->flags;
         memcpy(moment->registers, call->registers, sizeof(moment->registers));
-        if (!infp_agent_live_put(call->address, moment->block.id))
+        if (!remember(call, moment->block.id))
                 return;
         call->is_taken = true;
         walked = infp_agent_stack_walk(stack, moment, true);
@@ -244,26 +257,44 @@ static void work(void *memory, void *context)
         infp_writer_end();
 }
 
-__attribute__((noinline)) int64_t infp_agent_heap_allocated(uint64_t address, uint64_t size, int64_t left, bool is_new,
-                                                            uint8_t flags)
+static void take_call(struct call *call)
 {
         const int error = errno;
-        const bool is_object = flags & INFP_WIRE_OBJECT;
-        struct call call = { .address = address, .size = size, .flags = flags };
         int cancel_state;
 
-        left += is_new ? draw(is_object) : 0;
-        if (left >= 0)
-                return left;
-        call.mean = own.drawn[is_object];
-        infp_agent_registers_here(call.registers);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-        infp_agent_area_work(work, &call);
-        if (!call.is_taken && infp_writer_head())
+        infp_agent_area_work(work, call);
+        if (!call->is_taken && infp_writer_head())
                 count(&infp_writer_head()->heap_missed, 1);
         pthread_setcancelstate(cancel_state, NULL);
         errno = error;
+}
+
+__attribute__((noinline)) int64_t infp_agent_heap_allocated(uint64_t address, uint64_t size, int64_t left, bool is_new,
+                                                            uint8_t flags)
+{
+        const bool is_object = flags & INFP_WIRE_OBJECT;
+        struct call call = { .address = address, .size = size, .flags = flags };
+
+        left += is_new ? draw(is_object) : 0;
+        if (left >= 0) {
+                if (flags & INFP_WIRE_MAPPED)
+                        infp_agent_mapped_put(address, size, 0, 0);
+                return left;
+        }
+        call.mean = own.drawn[is_object];
+        infp_agent_registers_here(call.registers);
+        take_call(&call);
         return draw(is_object);
+}
+
+__attribute__((noinline)) void infp_agent_heap_again(uint64_t id, uint64_t address, uint64_t size, uint64_t mean,
+                                                     uint8_t flags)
+{
+        struct call call = { .id = id, .address = address, .size = size, .mean = mean, .flags = flags };
+
+        infp_agent_registers_here(call.registers);
+        take_call(&call);
 }
 
 static int64_t allocated(uint64_t address, uint64_t size, int64_t left, bool is_new)
@@ -300,6 +331,7 @@ static void forked(void)
 {
         own.random = 0; /* else all children of a thread would draw the same */
         infp_agent_stacks_forked();
+        infp_agent_maps_forked();
         atomic_store(&begin_ns, infp_writer_now_ns());
 }
 
@@ -360,6 +392,7 @@ void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables)
         atomic_store(&hooks->freed, infp_agent_heap_freed);
         atomic_store(&hooks->taken, infp_agent_live_take);
         atomic_store(&hooks->allocated, allocated);
+        infp_agent_mapped_begin(hooks);
         if (has_python)
                 infp_agent_heap_objects_begin(hooks, infp_agent_python_is_free_threaded());
 }

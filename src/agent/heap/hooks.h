@@ -10,7 +10,7 @@
 #define INFP_AGENT_ENV_HEAP \
         "INFPROF_AGENT_HEAP" /* bytes between two samples, on average: 65536, or from 65536-4194304 */
 
-enum { INFP_HEAP_FILTER = 1 << 16 };
+enum { INFP_HEAP_FILTER = 1 << 16, INFP_HEAP_OWN = 3 };
 
 /* How many sampled blocks there may be whose address falls on a place of the filter: 0 is sure, and 255 stays. */
 static inline uint32_t infp_heap_place(uint64_t address)
@@ -31,6 +31,17 @@ struct infp_preload_heap {
         /* Where the code of this library lies: its frames are no part of a stack. */
         uint64_t begin, end;
         int64_t (*left)(void); /* bytes until the next sample of this thread: malloc has counted if it changes */
+        /* What the program maps itself. mapped: as allocated, for each that is counted, also where the bytes are not used up; the other two are
+         * set before it. unmapped: what lies there and was mapped before `since`, which mapping() has returned, is no more, a part of it, too;
+         * false: nothing of it was counted. */
+        int64_t (*_Atomic mapped)(uint64_t address, uint64_t size, int64_t left, bool is_new);
+        uint64_t (*mapping)(void);
+        bool (*unmapped)(uint64_t begin, uint64_t end, uint64_t since);
+        struct {
+                uint64_t begin, end;
+        } own[INFP_HEAP_OWN];       /* code whose mappings are not counted: the agent, allocators whose blocks are */
+        uintptr_t allocator;        /* a function of the one that is next */
+        bool (*busy)(bool is_busy); /* of this thread: counts nothing while it is. Returns what it was */
 };
 #define INFP_PRELOAD_HEAP "infp_preload_heap"
 

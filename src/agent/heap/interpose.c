@@ -394,6 +394,31 @@ void infp_heap_count(void *block, size_t size)
                 sample(block, size);
 }
 
+bool infp_heap_is_busy(void)
+{
+        return own.is_busy;
+}
+
+static bool busy(bool is_busy)
+{
+        const bool was = own.is_busy;
+
+        own.is_busy = is_busy;
+        return was;
+}
+
+void infp_heap_mapped(uint64_t address, uint64_t size)
+{
+        own.is_busy = true;
+        atomic_signal_fence(memory_order_seq_cst);
+        own.left -= (int64_t) (size & INT64_MAX);
+        own.left = atomic_load_explicit(&infp_preload_heap.mapped, memory_order_relaxed)(address, size, own.left,
+                                                                                         !own.is_drawn);
+        own.is_drawn = true;
+        atomic_signal_fence(memory_order_seq_cst);
+        own.is_busy = false;
+}
+
 void infp_heap_gone(const void *block)
 {
         const uint64_t id = take(block);
@@ -409,4 +434,6 @@ __attribute__((constructor(101))) static void begin_heap(void)
         infp_preload_heap.begin = (uintptr_t) __ehdr_start;
         infp_preload_heap.end = (uintptr_t) _etext;
         infp_preload_heap.left = infp_heap_left;
+        infp_preload_heap.busy = busy;
+        infp_preload_heap.allocator = (uintptr_t) next.malloc;
 }

@@ -21,6 +21,14 @@ struct allocator {
         void (*free)(void *context, void *block);
 };
 
+/* PyObjectArenaAllocator */
+struct arena_allocator {
+        void *context;
+        void *(*alloc)(void *context, size_t size);
+        void (*free)(void *context, void *arena, size_t size);
+};
+
+static struct arena_allocator next_arenas;
 static struct allocator next[2];
 static size_t largest; /* of larger ones malloc is asked */
 static struct infp_preload_heap *hooks;
@@ -98,6 +106,28 @@ static void free_counted(void *context, void *block)
         of->free(of->context, block);
 }
 
+/* The objects in them are counted. */
+static void *map_arena(void *context, size_t size)
+{
+        const bool was = hooks->busy(true);
+        void *arena = next_arenas.alloc(context, size);
+
+        hooks->busy(was);
+        return arena;
+}
+
+static void leave_arenas_out(void)
+{
+        void (*get)(struct arena_allocator * ret), (*set)(struct arena_allocator * allocator);
+
+        *(void **) &get = dlsym(RTLD_DEFAULT, "PyObject_GetArenaAllocator");
+        *(void **) &set = dlsym(RTLD_DEFAULT, "PyObject_SetArenaAllocator");
+        if (!get || !set)
+                return;
+        get(&next_arenas);
+        set(&(struct arena_allocator){ next_arenas.context, map_arena, next_arenas.free });
+}
+
 void infp_agent_heap_objects_begin(struct infp_preload_heap *given, bool is_free_threaded)
 {
         void (*get)(int domain, struct allocator *ret), (*set)(int domain, struct allocator *allocator);
@@ -117,6 +147,10 @@ void infp_agent_heap_objects_begin(struct infp_preload_heap *given, bool is_free
                 if (of->malloc ==
                     raw.malloc) /* built without allocators of its own: malloc's blocks are counted there */
                         continue;
+                if (is_free_threaded && domain == OBJECT)
+                        infp_agent_mapped_leave_out((const void *) of->malloc);
+                else if (!is_free_threaded && !next_arenas.alloc)
+                        leave_arenas_out();
                 one = (struct allocator){ of, malloc_counted, calloc_counted, realloc_counted, free_counted };
                 set(domain, &one);
         }

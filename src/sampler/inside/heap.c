@@ -13,7 +13,7 @@ struct infp_inside_block {
         struct infp_stack_found found;
         uint64_t id, address;
         struct infp_inside_weighed weighed;
-        bool is_object;
+        const char *allocator;
 };
 
 /* freed_ns 0: it is alive. freed_tid 0: not known. */
@@ -39,7 +39,7 @@ static void put_row(struct infp_stacks *stacks, const struct infp_inside_block *
                 infp_row_i64(row, INFP_HEAP_SAMPLES_FREED_NS, (int64_t) freed_ns);
         if (freed_ns && freed_tid)
                 infp_row_i64(row, INFP_HEAP_SAMPLES_FREED_TID, freed_tid);
-        infp_row_str(row, INFP_HEAP_SAMPLES_ALLOCATOR, block->is_object ? "python" : "malloc");
+        infp_row_str(row, INFP_HEAP_SAMPLES_ALLOCATOR, block->allocator);
         if (infp_stack_put_row(stacks) < 0)
                 stacks->counts.modes[INFP_STACK_HEAP].dropped++;
 }
@@ -73,7 +73,9 @@ void infp_inside_heap_block(struct infp_inside_heap *heap, struct infp_stacks *s
                 block->id,
                 block->address,
                 { .t_ns = block->t_ns, .size = block->size, .weight = (double) block->size * objects },
-                block->is_object
+                block->is_object   ? "python"
+                : block->is_mapped ? "mmap"
+                                   : "malloc",
         };
 
         one.found.objects = objects;

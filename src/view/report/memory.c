@@ -124,7 +124,7 @@ static void put_split(struct infp_out *out, const struct infp_memory_process *p)
         else
                 infp_str_printf(&words,
                                 ". They explain at most %s of the %s of heap and anonymous memory; at least %s is what "
-                                "the allocator keeps and needs, and what the program has mapped itself",
+                                "the allocator keeps and needs, and mappings that are not counted",
                                 infp_report_bytes(split.in_use).text, infp_report_bytes(p->anonymous_bytes).text,
                                 infp_report_bytes(split.rest).text);
         infp_report_line(out, "heap", "%s", words.data ? words.data : "");
