@@ -79,7 +79,6 @@ def test_page(infprof, output):
     assert all(stamp is None for family in families.values() for _, stamp, _ in family["samples"])
 
 
-@pytest.mark.san
 def test_every_table(infprof, output):
     described = json.loads(export(infprof, output, "columns", "--json"))
     rows = {name: json.loads(export(infprof, output, name, "--json")) for name in {row["table_name"] for row in described}}
