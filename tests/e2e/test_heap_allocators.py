@@ -27,14 +27,14 @@ def library(name):
 def build(tmp_path, text, *words, name="program"):
     source = tmp_path / (name + (".c" if words[0] == "gcc" else ".cpp"))
     source.write_text(text)
-    done = run([*words, "-O1", "-g", "-fno-builtin", source, "-o", tmp_path / name])
+    done = run([words[0], source, *words[1:], "-O1", "-g", "-fno-builtin", "-o", tmp_path / name])
     assert done.returncode == 0, done.stderr
     return tmp_path / name
 
 
 def link(name):
     path = library(name)
-    return [path, f"-Wl,--no-as-needed,{path}"]
+    return [f"-Wl,--no-as-needed,{path}"]
 
 
 def counts(recorded):
@@ -336,3 +336,126 @@ int main(void)
     assert len(rows) > 10000
     live = collections.Counter(row["size"] for row in rows if row["freed_ns"] is None)
     assert sum(n for size, n in live.items() if size != 7 * 4096) <= 0.001 * len(rows), live  # a thread that has no CPU is not waited for
+
+
+# ---- functions with names of their own ----
+
+# As programs find out which allocator they have: by weak references and by dlsym.
+OWN = """\
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define WEAK __attribute__((weak))
+void *mallocx(size_t, int) WEAK, *rallocx(void *, size_t, int) WEAK;
+size_t xallocx(void *, size_t, size_t, int) WEAK;
+void dallocx(void *, int) WEAK, sdallocx(void *, size_t, int) WEAK;
+void *mi_malloc(size_t) WEAK, *mi_zalloc(size_t) WEAK, *mi_calloc(size_t, size_t) WEAK, *mi_realloc(void *, size_t) WEAK, *mi_recalloc(void *, size_t, size_t) WEAK,
+        *mi_malloc_aligned(size_t, size_t) WEAK, *mi_memalign(size_t, size_t) WEAK, *mi_expand(void *, size_t) WEAK, *mi_reallocf(void *, size_t) WEAK;
+int mi_posix_memalign(void **, size_t, size_t) WEAK;
+char *mi_strdup(const char *) WEAK;
+void mi_free(void *) WEAK, mi_free_size(void *, size_t) WEAK;
+void *tc_malloc(size_t) WEAK, *tc_calloc(size_t, size_t) WEAK, *tc_realloc(void *, size_t) WEAK, *tc_new(size_t) WEAK, *tc_memalign(size_t, size_t) WEAK;
+void tc_free(void *) WEAK, tc_delete_sized(void *, size_t) WEAK;
+enum { SIZE = 40000, STEP = 64 };
+static size_t size = SIZE;
+static void *volatile kept;
+#define GIVE(...) do { for (int i = 0; i < 3; i++) kept = __VA_ARGS__; size += STEP; } while (0)
+#define END(make, ...) do { for (int i = 0; i < 4; i++) { void *p = kept = make; __VA_ARGS__; } size += STEP; } while (0)
+static int jemalloc(void)
+{
+        void *p;
+        GIVE(mallocx(size, 0));                                    /* 0 */
+        END(mallocx(size, 0), dallocx(p, 0));                      /* 1 */
+        END(mallocx(size, 0), sdallocx(p, size, 0));               /* 2 */
+        END(malloc(size), dallocx(p, 0));                          /* 3 */
+        END(mallocx(size, 0), free(p));                            /* 4 */
+        GIVE(rallocx(mallocx(size - SIZE + 100, 0), size, 0));     /* 5 */
+        p = mallocx(size, 0);                                      /* 6, which becomes 6 again */
+        printf("%d", xallocx(p, size, 0, 0) >= size);
+        printf("%d", xallocx(p, (size_t) 1 << 40, 0, 0) < (size_t) 1 << 40);
+        return 2;
+}
+static int mimalloc(void)
+{
+        void *p;
+        static char text[50000];
+        memset(text, 'x', sizeof(text) - 1);
+        GIVE(mi_malloc(size));                                     /* 0 */
+        END(mi_zalloc(size), mi_free(p));                          /* 1 */
+        END(mi_calloc(size / 64, 64), mi_free_size(p, size));      /* 2 */
+        END(malloc(size), mi_free(p));                             /* 3 */
+        END(mi_malloc_aligned(size, 64), free(p));                 /* 4 */
+        GIVE(mi_realloc(mi_malloc(100), size));                    /* 5 */
+        GIVE(mi_recalloc(NULL, size / 64, 64));                    /* 6 */
+        GIVE(mi_memalign(64, size));                               /* 7 */
+        GIVE((mi_posix_memalign(&p, 64, size), p));                /* 8 */
+        GIVE(mi_reallocf(NULL, size));                             /* 9 */
+        kept = mi_strdup(text);
+        kept = p = mi_malloc(48000);
+        printf("%d%d", mi_expand(p, 48000) == p, mi_expand(p, 1 << 30) == NULL);
+        printf("%d", mi_posix_memalign(&p, 3, size) != 0);
+        return 3;
+}
+static int tcmalloc(void)
+{
+        GIVE(tc_malloc(size));                                     /* 0 */
+        END(tc_calloc(size / 64, 64), tc_free(p));                 /* 1 */
+        END(tc_new(size), tc_delete_sized(p, size));               /* 2 */
+        END(malloc(size), tc_free(p));                             /* 3 */
+        END(tc_memalign(64, size), free(p));                       /* 4 */
+        GIVE(tc_realloc(tc_malloc(100), size));                    /* 5 */
+        return 4;
+}
+int PROGRAM(void)
+{
+        const char *const names[] = { "mallocx", "sdallocx", "mallctl", "mi_malloc", "tc_malloc" };
+        int r = 1;
+        free(malloc(100000)); /* a thread's first 64 KiB may not be counted */
+        for (int i = 0; i < 5; i++)
+                printf("%d %s\\n", dlsym(RTLD_DEFAULT, names[i]) != NULL, dlerror() ? "error" : "");
+        if (mallocx && rallocx && xallocx && dallocx && sdallocx)
+                r = jemalloc();
+        if (mi_malloc)
+                r = mimalloc();
+        if (tc_malloc)
+                r = tcmalloc();
+        return r;
+}
+"""
+K, E = (3, 0), (4, 4)
+OF_OWN = {"jemalloc": (2, [K, E, E, E, E, K, (2, 1)]), "mimalloc": (3, [K, E, E, E, E, K, K, K, K, K]), "tcmalloc": (4, [K, E, E, E, E, K]), None: (1, [])}
+EXTRA = {"mimalloc": {(48000, "malloc"): (2, 1), (50000, "malloc"): (1, 0)}}
+
+
+@pytest.mark.parametrize("way", [["-fPIE", "-pie", "-Wl,-z,lazy"], ["-fPIE", "-pie", "-Wl,-z,now"], ["-fno-pie", "-no-pie"], ["-fno-plt", "-fPIE", "-pie"], ["library"]],
+                         ids=["lazy", "now", "no-pie", "no-plt", "library"])
+@pytest.mark.parametrize("name", [None, *LIBRARIES])
+def test_functions_of_an_allocator(record, tmp_path, name, way):
+    """Blocks of functions that are not malloc, once each; programs find what they find without us, and in one without such an allocator nothing."""
+    linked = link(name) if name else []
+    if way == ["library"]:
+        build(tmp_path, OWN, "gcc", "-fPIC", "-shared", "-DPROGRAM=of_library", *linked, name="libown.so")
+        path = build(tmp_path, "int of_library(void); int main(void) { return of_library(); }", "gcc", *linked, "-Wl,--no-as-needed", tmp_path / "libown.so",
+                     f"-Wl,-rpath,{tmp_path}")
+    else:
+        path = build(tmp_path, OWN, "gcc", *way, "-DPROGRAM=main", *linked)
+    alone = run([path])
+    done = record(EACH, "--no-snapshots", command=[path])
+    code, expected = OF_OWN[name]
+    assert (alone.returncode, done.returncode, done.stdout) == (code, code, alone.stdout), done.stderr
+    assert ("1" in alone.stdout) == (name is not None)
+    assert counts(done.run) == {**{(40000 + 64 * i, "malloc"): n for i, n in enumerate(expected)}, **EXTRA.get(name, {})}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_functions_of_an_allocator_that_is_preloaded(record, tmp_path, name):
+    path = build(tmp_path, OWN, "gcc", "-DPROGRAM=main")
+    environment = {**os.environ, "LD_PRELOAD": str(library(name))}
+    alone = run([path], env=environment)
+    done = record(EACH, "--no-snapshots", command=[path], env=environment)
+    code, expected = OF_OWN[name]
+    assert (alone.returncode, done.returncode, done.stdout) == (code, code, alone.stdout), done.stderr
+    assert counts(done.run) == {**{(40000 + 64 * i, "malloc"): n for i, n in enumerate(expected)}, **EXTRA.get(name, {})}

@@ -393,6 +393,7 @@ void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables)
         atomic_store(&hooks->taken, infp_agent_live_take);
         atomic_store(&hooks->allocated, allocated);
         infp_agent_mapped_begin(hooks);
+        infp_agent_allocators_begin(hooks);
         if (has_python)
                 infp_agent_heap_objects_begin(hooks, infp_agent_python_is_free_threaded());
 }

@@ -22,5 +22,8 @@ bool infp_agent_mapped_put(uint64_t address, uint64_t size, uint64_t id, uint64_
 /* Mappings of the code that this function is a part of are not counted. */
 void infp_agent_mapped_leave_out(const void *function);
 
+/* Functions of allocators that have names of their own (allocators.c): once, after mapped_begin. */
+void infp_agent_allocators_begin(struct infp_preload_heap *hooks);
+
 /* Python's own allocators (objects.c): wraps them, once, before the interpreter begins. */
 void infp_agent_heap_objects_begin(struct infp_preload_heap *hooks, bool is_free_threaded);

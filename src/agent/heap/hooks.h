@@ -10,7 +10,7 @@
 #define INFP_AGENT_ENV_HEAP \
         "INFPROF_AGENT_HEAP" /* bytes between two samples, on average: 65536, or from 65536-4194304 */
 
-enum { INFP_HEAP_FILTER = 1 << 16, INFP_HEAP_OWN = 3 };
+enum { INFP_HEAP_FILTER = 1 << 16, INFP_HEAP_OWN = 6 };
 
 /* How many sampled blocks there may be whose address falls on a place of the filter: 0 is sure, and 255 stays. */
 static inline uint32_t infp_heap_place(uint64_t address)
@@ -39,9 +39,11 @@ struct infp_preload_heap {
         bool (*unmapped)(uint64_t begin, uint64_t end, uint64_t since);
         struct {
                 uint64_t begin, end;
-        } own[INFP_HEAP_OWN];       /* code whose mappings are not counted: the agent, allocators whose blocks are */
-        uintptr_t allocator;        /* a function of the one that is next */
-        bool (*busy)(bool is_busy); /* of this thread: counts nothing while it is. Returns what it was */
+        } own[INFP_HEAP_OWN]; /* code whose mappings are not counted: the agent, allocators whose blocks are */
+        uintptr_t allocator;  /* a function of the one that is next */
+        void (*count)(void *block, size_t size); /* a block that the allocator gave without a call of malloc */
+        void *(*find)(const char *name);         /* what is defined after this library; NULL: nothing */
+        bool (*busy)(bool is_busy);              /* of this thread: counts nothing while it is. Returns what it was */
 };
 #define INFP_PRELOAD_HEAP "infp_preload_heap"
 
