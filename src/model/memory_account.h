@@ -1,5 +1,5 @@
 /* Table `memory_account`: what the memory of a process holds. Rows of one process and one t_ns are one account: those that are part of
- * its RSS add up to it. docs/report.md has what each kind means. */
+ * its RSS (`of` is rss) add up to it. docs/report.md has what each kind means. */
 #pragma once
 
 #include "model/schema.h"
@@ -31,10 +31,15 @@ enum infp_memory_kind {
         INFP_MEMORY_DEVICE,
         INFP_MEMORY_VDSO,
         INFP_MEMORY_UNEXPLAINED,
+        INFP_MEMORY_SWAP, /* from here on not in RAM: no part of RSS */
         INFP_MEMORY_GPU,
         INFP_MEMORY_KINDS, /* none of ours */
 };
-/* As in the table. "rss" or "gpu": the total that the bytes are part of. */
+/* As in the table. "rss", "swap" or "gpu": the total that the bytes are part of. */
 const char *infp_memory_kind_name(enum infp_memory_kind kind);
 const char *infp_memory_kind_of(enum infp_memory_kind kind);
+static inline bool infp_memory_kind_is_rss(enum infp_memory_kind kind)
+{
+        return kind < INFP_MEMORY_SWAP;
+}
 enum infp_memory_kind infp_memory_kind_by_name(const char *name, size_t size);

@@ -3,6 +3,7 @@
  *   grow STEPS         8 MiB more each 0.3 s
  *   many N STEPS       N mappings of a page each, then 40 MiB more each second
  *   blocks MIB SECONDS blocks of 64 KiB by malloc, touched
+ *   joined SECONDS     as kernels before 6.7 lay it out: a guard page, and in one mapping a stack of 8 MiB with 1 MiB in use and 16 MiB of data
  * Says "ready" when all is there. */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -110,6 +111,17 @@ static void blocks(int mib, double seconds)
         wait_for(seconds);
 }
 
+static void joined(double seconds)
+{
+        const size_t stack = 8 * MIB, data = 16 * MIB;
+        char *at = need(mmap(NULL, PAGE + stack + data, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+
+        if (mprotect(at + PAGE, stack + data, PROT_READ | PROT_WRITE))
+                need(NULL);
+        memset(at + PAGE + stack - MIB, 1, MIB + data);
+        wait_for(seconds);
+}
+
 int main(int argc, char **argv)
 {
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
@@ -117,6 +129,8 @@ int main(int argc, char **argv)
                 hold(argv[1], atof(argv[3]));
         else if (argc == 4 && !strcmp(argv[2], "grow"))
                 grow(atoi(argv[3]));
+        else if (argc == 4 && !strcmp(argv[2], "joined"))
+                joined(atof(argv[3]));
         else if (argc == 5 && !strcmp(argv[2], "many"))
                 many(atoi(argv[3]), atoi(argv[4]));
         else if (argc == 5 && !strcmp(argv[2], "blocks"))

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -85,15 +86,21 @@ def test_known_answer(infprof, record, run_dir, program, weights):
 
     found = report(infprof, run_dir)
     (first, *_) = found["memory_accounts"]
-    assert first["name"] == "memory_program" and first["rss_bytes"] == sum(row["bytes"] for row in first["rows"])
-    assert sum(row["share_percent"] for row in first["rows"]) == pytest.approx(100)
+    of_rss = [row for row in first["rows"] if row["of"] == "rss"]
+    assert first["name"] == "memory_program" and first["rss_bytes"] == sum(row["bytes"] for row in of_rss)
+    assert sum(row["share_percent"] for row in of_rss) == pytest.approx(100)
     assert first["gpu_bytes"] is None and first["heap"] is None
+    if pathlib.Path("/proc/swaps").read_text().count("\n") == 1:  # nothing can be swapped out, and that is known
+        assert first["swap_bytes"] == 0 and [(row["kind"], row["bytes"]) for row in first["rows"] if row["of"] == "swap"] == [("swap", 0)]
+    # It had its last account a second after its begin, and lived for four more: what it held at its end is not known.
+    assert 2 < first["last_account_age_s"] < 6, first["last_account_age_s"]
     text = run([infprof, "report", "-r", run_dir, "memory"]).stdout
     assert re.search(r"^Memory of memory_program \(\d+\) in its largest account, after .*: \d+\.?\d* MiB in RAM$", text, re.M), text
     assert re.search(r"^  f mapped file +model weights.gguf +32\.?0* MiB +\d+\.\d %  measured$", text, re.M), text
     bar = re.search(r"^  ([fshatcdvk?]{60})$", text, re.M)[1]
     whole = sum(account.values())
     assert abs(bar.count("f") - 60 * 32 * MIB / whole) <= 1 and abs(bar.count("s") - 60 * 8 * MIB / whole) <= 1, bar
+    assert re.search(r"its last account is of \d\.\d+ s before it was looked at last; then its RSS was \d+\.\d+ MiB", " ".join(text.split())), text
     assert re.search(r"^  s shared memory +memfd:truth of\\nlines \(deleted\) ", text, re.M), text
 
     page = run_dir / "page.html"
@@ -119,6 +126,15 @@ def test_without_the_option(infprof, record, run_dir):
     assert done.run.table("memory_account") == [] and report(infprof, run_dir)["memory_accounts"] == []
     done = run([infprof, "record", "-o", run_dir / "x", "--memory", "--duration", "1"])
     assert done.returncode == 125 and "--memory needs a target" in done.stderr
+
+
+def test_a_stack_with_data_right_above(record, program):
+    """Before Linux 6.7 the kernel makes one mapping of both: what of it is the stack is known by its usual length and by the page on its top."""
+    limit = resource.getrlimit(resource.RLIMIT_STACK)
+    done = record("--memory", "-t", 200, "--no-snapshots", command=[program, "-", "joined", 3],
+                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (8 * MIB, limit[1])))
+    account = accounts(done.run)[-1]
+    assert account["stack", "other threads"] == MIB and 16 * MIB <= of_kind(account, "anonymous") < 17 * MIB, account
 
 
 def test_growth(record, program):

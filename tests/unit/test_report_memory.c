@@ -57,6 +57,7 @@ static struct sample_run *some_accounts(void)
         put(s, 12 * S, 1, INFP_MEMORY_ANONYMOUS, NULL, 2000);
         put(s, 12 * S, 1, INFP_MEMORY_UNEXPLAINED, NULL, -100);
         put(s, 13 * S, 1, INFP_MEMORY_FILE, "/models/m.gguf", 7000);
+        put(s, 12 * S, 1, INFP_MEMORY_SWAP, NULL, 70000);
         put(s, 11 * S + 2, 1, INFP_MEMORY_GPU, "GPU-a", 1 << 20);
         put(s, 12 * S + 2, 1, INFP_MEMORY_GPU, "GPU-a", 2 << 20);
         put(s, 13 * S + 2, 1, INFP_MEMORY_GPU, "GPU-a", 3 << 20);
@@ -80,7 +81,7 @@ static void join_lines(char *text)
 
 static void check_server(const struct infp_memory_process *p)
 {
-        static const double bytes[] = { 4000, 2000, 2000, -100, 2 << 20, 4 << 20 };
+        static const double bytes[] = { 4000, 2000, 2000, -100, 70000, 2 << 20, 4 << 20 };
 
         assert_string_equal(p->name, "server");
         assert_int_equal(p->pid, 10);
@@ -89,6 +90,7 @@ static void check_server(const struct infp_memory_process *p)
         assert_near(p->rss_bytes, 7900);
         assert_near(p->anonymous_bytes, 4000);
         assert_near(p->gpu_bytes, 6 << 20);
+        assert_near(p->swap_bytes, 70000);
         assert_int_equal(p->n, INFP_COUNT(bytes));
         for (unsigned i = 0; i < INFP_COUNT(bytes); i++)
                 assert_near(p->rows[i].bytes, bytes[i]);
@@ -106,7 +108,7 @@ static void the_largest_accounts(void **state)
         assert_int_equal(report.memory.n, 2);
         assert_int_equal(report.memory.n_seen, 2);
         assert_string_equal(report.memory.list[0].name, "big");
-        assert_true(isnan(report.memory.list[0].gpu_bytes));
+        assert_true(isnan(report.memory.list[0].gpu_bytes) && isnan(report.memory.list[0].swap_bytes));
         check_server(&report.memory.list[1]);
         assert_false(report.memory.list[1].blocks.has);
         text = text_of(&report, 100);
@@ -116,6 +118,31 @@ static void the_largest_accounts(void **state)
         assert_non_null(strstr(text, "\n  ? unexplained    "));
         assert_non_null(strstr(text, "\n  g memory of GPU  GPU-b "));
         assert_null(strstr(text, "blocks in use"));
+        assert_non_null(strstr(text, "68.4 KiB of its memory were swapped out, beside what was in RAM"));
+        assert_null(strstr(text, "its last account"));
+        free(text);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* What a process had in RAM when it was seen last, after its last account. */
+static void the_last_account_has_an_age(void **state)
+{
+        struct sample_run *s = some_accounts();
+        struct infp_report report;
+        char *text;
+
+        (void) state;
+        put_use(s, 11 * S, 2, true, 0, 0, 50000, -1);
+        put_use(s, 13 * S + S / 2, 2, true, 0, 0, 60000, -1);
+        put_use(s, 13 * S + S / 2, 1, true, 0, 0, 8000, -1); /* half a second is no age */
+        finish(s, "run", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        text = text_of(&report, 140);
+        join_lines(text);
+        assert_non_null(strstr(
+                text, "last its last account is of 2.50 s before it was looked at last; then its RSS was 58.6 KiB"));
+        assert_null(strstr(strstr(text, "Memory of server"), "its last account"));
         free(text);
         infp_report_done(&report);
         sample_free(s);
@@ -212,6 +239,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_largest_accounts),
+                cmocka_unit_test(the_last_account_has_an_age),
                 cmocka_unit_test(blocks_of_that_moment),
                 cmocka_unit_test(all_absences),
                 cmocka_unit_test(the_split),

@@ -34,6 +34,21 @@ struct wanted {
         enum infp_quality quality;
 };
 
+/* The fields of that name, each with 3333 kB; they have a row of their own, and no part in the sum. */
+static unsigned check_swap(const char *text, unsigned n)
+{
+        uint64_t kb = 0;
+
+        for (const char *at = text; (at = strstr(at, "Swap:")) != NULL; at++)
+                kb += 3333;
+        if (!kb)
+                return n;
+        assert_int_equal(rows[n - 1].kind, INFP_MEMORY_SWAP);
+        assert_int_equal(rows[n - 1].bytes, kb << 10);
+        assert_true(rows[n - 1].quality == INFP_MEASURED && !rows[n - 1].name);
+        return n - 1;
+}
+
 static void expect(const char *text, const struct wanted *wanted, unsigned n)
 {
         static const size_t steps[] = { 1, 7, 4096, SIZE_MAX };
@@ -41,8 +56,9 @@ static void expect(const char *text, const struct wanted *wanted, unsigned n)
         for (unsigned k = 0; k < INFP_COUNT(steps); k++) {
                 const size_t size = strlen(text);
                 uint64_t bytes, sum = 0;
-                const unsigned found = account(text, size, steps[k] < size ? steps[k] : size, &bytes);
+                unsigned found = account(text, size, steps[k] < size ? steps[k] : size, &bytes);
 
+                found = check_swap(text, found);
                 for (unsigned i = 0; i < found && i < n; i++) {
                         assert_string_equal(infp_memory_kind_name(rows[i].kind), infp_memory_kind_name(wanted[i].kind));
                         assert_int_equal(rows[i].bytes, wanted[i].kb << 10);
@@ -237,7 +253,7 @@ static struct machine *take(const char *top, const char *statm, int result)
         return m;
 }
 
-static int64_t bytes_of(const struct machine *m, const char *kind)
+static int64_t bytes_of(const struct machine *m, const char *of, const char *kind)
 {
         char text[64];
         int64_t ret = 0;
@@ -246,6 +262,7 @@ static int64_t bytes_of(const struct machine *m, const char *kind)
                 const struct kept *k = &m->rows[i];
 
                 if (k->table == &infp_table_memory_account &&
+                    strcmp(kept_text(k, INFP_MEMORY_ACCOUNT_OF, text, sizeof(text)), of) == 0 &&
                     (!kind || !strcmp(kept_text(k, INFP_MEMORY_ACCOUNT_KIND, text, sizeof(text)), kind)))
                         ret += k->cell[INFP_MEMORY_ACCOUNT_BYTES].i64;
         }
@@ -269,10 +286,11 @@ static void an_account_adds_up_to_rss(void **state)
                          MAPPING("7f0000000000-7f0010000000 r--s 00000000 08:01 22      /m\\012\xff (deleted)", 100, 0)
                                  MAPPING("7f0011000000-7f0011100000 rw-p 00000000 00:00 0 ", 20, 20));
                 m = take(top, cases[i].statm, 0);
-                assert_int_equal(bytes_of(m, "anonymous"), 20 << 10);
-                assert_int_equal(bytes_of(m, "unexplained"), cases[i].unexplained_kb * 1024);
-                assert_int_equal(bytes_of(m, NULL), (120 + cases[i].unexplained_kb) << 10);
-                assert_int_equal(machine_count(m, "memory_account"), cases[i].unexplained_kb ? 3 : 2);
+                assert_int_equal(bytes_of(m, "rss", "anonymous"), 20 << 10);
+                assert_int_equal(bytes_of(m, "rss", "unexplained"), cases[i].unexplained_kb * 1024);
+                assert_int_equal(bytes_of(m, "rss", NULL), (120 + cases[i].unexplained_kb) << 10);
+                assert_int_equal(bytes_of(m, "swap", "swap"), 2 * 3333 << 10);
+                assert_int_equal(machine_count(m, "memory_account"), cases[i].unexplained_kb ? 4 : 3);
                 row = &m->rows[0];
                 while (row->table != &infp_table_memory_account)
                         row++;
@@ -280,6 +298,57 @@ static void an_account_adds_up_to_rss(void **state)
                                     "/m\n\\xFF (deleted)");
                 assert_string_equal(kept_text(row, INFP_MEMORY_ACCOUNT_OF, text, sizeof(text)), "rss");
                 assert_string_equal(machine_state(m, "memory_account", NULL, NULL, 0), "");
+                machine_close(m);
+                tree_remove(top);
+        }
+}
+
+static void put_pages(const char *top, unsigned first, unsigned n, unsigned swapped, unsigned end)
+{
+        static const uint64_t present = UINT64_C(1) << 63, is_swapped = UINT64_C(1) << 62;
+        char path[128];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/proc/10/pagemap", top);
+        file = fopen(path, "w");
+        assert_non_null(file);
+        for (unsigned i = 0; i < end; i++) {
+                const uint64_t entry = i >= first && i < first + n ? present : i == swapped ? is_swapped : 0;
+
+                assert_int_equal(fwrite(&entry, sizeof(entry), 1, file), 1);
+        }
+        fclose(file);
+}
+
+/* A mapping of 4 MiB, above a guard page, where stacks have 1 MiB: with the topmost page of a stack of that length in use it is one, and data above. */
+static void a_stack_and_what_is_above(void **state)
+{
+        static const struct {
+                unsigned first, n, swapped, end; /* pages from 0x1000 on: the mapping begins at 0x1001 */
+                int64_t stack_kb;
+        } cases[] = {
+                { 0x1101 - 20, 40, 0, 0x1401, 80 },       /* 20 pages of it, and 20 more */
+                { 0x1101 - 21, 20, 0x1100, 0x1401, 80 },  /* the topmost one is swapped out */
+                { 0x1101 - 21, 20, 0, 0x1401, 1000 },     /* it has not been touched: a long stack */
+                { 0x1101 - 20, 20, 0, 0x1101 - 1, 1000 }, /* the file is cut: not known */
+                { 0, 0, 0, 0, 1000 },
+        };
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        for (unsigned i = 0; i < INFP_COUNT(cases); i++) {
+                tree_new(top);
+                tree_put(top, "proc/10/smaps",
+                         MAPPING("01000000-01001000 ---p 00000000 00:00 0 ", 0, 0)
+                                 MAPPING("01001000-01401000 rw-p 00000000 00:00 0 ", 1000, 1000));
+                tree_put(top, "proc/10/limits",
+                         "Limit                     Soft Limit           Hard Limit           Units     \n"
+                         "Max stack size            1048576              unlimited            bytes     \n");
+                put_pages(top, cases[i].first, cases[i].n, cases[i].swapped, cases[i].end);
+                m = take(top, "500 250 2 1 0 28 0\n", 0);
+                assert_int_equal(bytes_of(m, "rss", "stack"), cases[i].stack_kb << 10);
+                assert_int_equal(bytes_of(m, "rss", "anonymous"), (1000 - cases[i].stack_kb) << 10);
                 machine_close(m);
                 tree_remove(top);
         }
@@ -331,9 +400,9 @@ static void a_look_takes_all_that_was_saved(void **state)
                 assert_int_equal(infp_collector_sample(&collector, &m->env, &m->emit, machine_notice, m), 0);
         }
         infp_collector_close(&collector);
-        /* Two rows each: 20 KiB, and what RSS has more. */
+        /* Three rows each: 20 KiB, what RSS has more, and swap. */
         n = machine_count(m, "memory_account");
-        if (n != 2 * 3)
+        if (n != 3 * 3)
                 fail_msg("%u rows of accounts", n);
         assert_string_equal(machine_state(m, "memory_account", NULL, NULL, 0), "");
         m->env.target = infp_target_free(m->env.target);
@@ -344,10 +413,15 @@ static void a_look_takes_all_that_was_saved(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(each_kind),        cmocka_unit_test(copies_of_a_file),
-                cmocka_unit_test(what_is_no_stack), cmocka_unit_test(hostile_text),
-                cmocka_unit_test(many_names),       cmocka_unit_test(an_account_adds_up_to_rss),
-                cmocka_unit_test(no_account),       cmocka_unit_test(a_look_takes_all_that_was_saved),
+                cmocka_unit_test(each_kind),
+                cmocka_unit_test(copies_of_a_file),
+                cmocka_unit_test(what_is_no_stack),
+                cmocka_unit_test(hostile_text),
+                cmocka_unit_test(many_names),
+                cmocka_unit_test(a_stack_and_what_is_above),
+                cmocka_unit_test(an_account_adds_up_to_rss),
+                cmocka_unit_test(no_account),
+                cmocka_unit_test(a_look_takes_all_that_was_saved),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

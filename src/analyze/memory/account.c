@@ -14,6 +14,7 @@ enum { PROCESS, KIND, NAME, BYTES, QUALITY };
 static const char *const columns[] = { "process", "kind", "name", "bytes", "quality", NULL };
 enum { BLOCK_PROCESS, BLOCK_SIZE, BLOCK_WEIGHT, BLOCK_FREED };
 static const char *const block_columns[] = { "process", "size", "weight", "freed_ns", NULL };
+static const char *const seen_columns[] = { "process", "pResidentSetSize", NULL };
 static const char *const entity_columns[] = { "id", "pId", "pName", NULL };
 
 /* Of each process the account that is being added up and the largest one. */
@@ -53,7 +54,7 @@ static int add_up(void *context, const struct infp_batch *batch, const int *at, 
         struct row r;
         struct sum *s;
 
-        if (!take_row(batch, at, row, &r) || r.kind == INFP_MEMORY_GPU)
+        if (!take_row(batch, at, row, &r) || !infp_memory_kind_is_rss(r.kind))
                 return 0;
         known = infp_map_get(&sums->by_id, r.process);
         if (!known) {
@@ -85,7 +86,13 @@ static void choose(struct sums *sums, struct infp_memory_accounts *ret)
                 if (!most)
                         return;
                 ret->list[ret->n++] = (struct infp_memory_process){
-                        .id = most->id, .t_ns = most->most_t_ns, .pid = -1, .gpu_bytes = NAN
+                        .id = most->id,
+                        .t_ns = most->most_t_ns,
+                        .last_ns = most->t_ns,
+                        .pid = -1,
+                        .gpu_bytes = NAN,
+                        .swap_bytes = NAN,
+                        .seen_rss_bytes = NAN,
                 };
                 most->most_t_ns = 0;
         }
@@ -149,6 +156,8 @@ static void add_rows(struct infp_memory_process *p)
 
                 if (row->kind == INFP_MEMORY_GPU)
                         p->gpu_bytes = isnan(p->gpu_bytes) ? row->bytes : p->gpu_bytes + row->bytes;
+                else if (row->kind == INFP_MEMORY_SWAP)
+                        p->swap_bytes = row->bytes;
                 else
                         p->rss_bytes += row->bytes;
                 if (row->kind == INFP_MEMORY_HEAP || row->kind == INFP_MEMORY_ANONYMOUS)
@@ -166,6 +175,30 @@ static int take_process(void *context, const struct infp_batch *batch, const int
         if (infp_cell_has(batch, at[1], row))
                 p->pid = infp_batch_i64(batch, (unsigned) at[1], row);
         return infp_cell_keep(&p->name, batch, at[2], row);
+}
+
+static int take_seen(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        struct infp_memory_process *p =
+                infp_cell_has(batch, at[0], row) ? find(context, infp_batch_u64(batch, (unsigned) at[0], row)) : NULL;
+
+        if (!p)
+                return 0;
+        p->seen_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        p->seen_rss_bytes = infp_cell_number(batch, at[1], row);
+        return 0;
+}
+
+/* From their last accounts on: there is nothing to say of one that was not seen since. */
+static int read_seen(struct infp_run *run, const struct infp_scan_options *options, struct infp_memory_accounts *ret,
+                     struct infp_err *err)
+{
+        struct infp_scan_options late = *options;
+
+        late.t0 = ret->list[0].last_ns;
+        for (unsigned i = 1; i < ret->n; i++)
+                late.t0 = ret->list[i].last_ns < late.t0 ? ret->list[i].last_ns : late.t0;
+        return infp_scan_rows(run, "processes", seen_columns, &late, take_seen, ret, err);
 }
 
 /* A block of `size` bytes is sampled with the chance size / weight: the square of what that one sample adds to the error. */
@@ -223,6 +256,8 @@ static int read_chosen(struct infp_run *run, const struct infp_scan_options *opt
                 add_rows(&ret->list[i]);
         *ret_table = "process";
         INFP_TRY(infp_scan_rows(run, *ret_table, entity_columns, &whole, take_process, ret, err));
+        *ret_table = "processes";
+        INFP_TRY(read_seen(run, options, ret, err));
         *ret_table = infp_table_heap_samples.name;
         return has_end ? read_blocks(run, options, ret, err) : 0;
 }

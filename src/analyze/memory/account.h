@@ -30,13 +30,17 @@ struct infp_memory_split infp_memory_split(double anonymous_bytes, double blocks
 
 struct infp_memory_process {
         uint64_t id, t_ns;
-        int64_t pid, unix_ns; /* pid -1: not known; unix_ns: of the account */
-        char *name;           /* NULL: not known */
-        double rss_bytes;     /* the sum of its rows */
-        double gpu_bytes;     /* NAN: not known */
+        int64_t pid, unix_ns;  /* pid -1: not known; unix_ns: of the account */
+        char *name;            /* NULL: not known */
+        double rss_bytes;      /* the sum of its rows */
+        double gpu_bytes;      /* NAN: not known */
+        double swap_bytes;     /* of that account; NAN: not known */
+        uint64_t last_ns;      /* of its last account */
+        uint64_t seen_ns;      /* when it was looked at last; 0: not known */
+        double seen_rss_bytes; /* then; NAN: not known */
         double anonymous_bytes;
         struct infp_memory_blocks blocks;
-        struct infp_memory_row *rows; /* of its RSS, then of GPUs, as they were nearest to t_ns */
+        struct infp_memory_row *rows; /* of its RSS, of swap, then of GPUs, as they were nearest to t_ns */
         size_t n, cap;
 };
 

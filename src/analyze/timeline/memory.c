@@ -55,7 +55,8 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
         const enum infp_memory_kind kind = infp_memory_kind_by_name(name, size);
 
         if (!infp_cell_has(batch, at[PROCESS], row) || !infp_cell_has(batch, at[BYTES], row) ||
-            kind >= INFP_MEMORY_GPU || infp_batch_u64(batch, (unsigned) at[PROCESS], row) != kinds->process)
+            kind >= INFP_MEMORY_KINDS || !infp_memory_kind_is_rss(kind) ||
+            infp_batch_u64(batch, (unsigned) at[PROCESS], row) != kinds->process)
                 return 0;
         if (t_ns != kinds->t_ns && kinds->t_ns)
                 INFP_TRY(put_account(kinds, t_ns));

@@ -137,6 +137,71 @@ static struct memory_process *next_due(struct memory *s, const struct infp_env *
         return ret;
 }
 
+/* How long the stack of a thread is that asks for nothing else, as glibc does it: the limit when the program began; 0: not known. */
+static uint64_t stack_bytes(const struct infp_env *env, int32_t number)
+{
+        static const uint64_t without_limit = 2 << 20, most = 64 << 20;
+        char path[64], text[4096];
+        struct infp_span rest = { .at = text }, line;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%" PRId32 "/limits", number);
+        n = infp_read_at(env->root_fd, path, text, sizeof(text));
+        rest.size = n > 0 ? (size_t) n : 0;
+        while (infp_span_line(&rest, &line)) {
+                struct infp_span words[4];
+                uint64_t bytes;
+
+                if (!infp_span_starts(line, "Max stack size ") || infp_span_words(line, words, 4) < 4)
+                        continue;
+                if (infp_span_is(words[3], "unlimited"))
+                        return without_limit;
+                return !infp_span_u64(words[3], &bytes) && bytes <= most ? bytes / env->page_size * env->page_size : 0;
+        }
+        return 0;
+}
+
+enum {
+        PAGE_IS_PRESENT = 63,
+        PAGE_IS_SWAPPED = 62
+}; /* bits of an entry of pagemap, Documentation/admin-guide/mm/pagemap.rst */
+
+/* A thread's own data lies in the topmost page of its stack, so that this one has been touched; that of a longer stack hardly has. */
+static void look_at_joined(struct memory *s, const struct infp_env *env, int pagemap, struct smaps_joined *joined)
+{
+        const uint64_t n_pages = s->smaps.stack_bytes / env->page_size;
+        uint64_t entry = 0, n_present = 0;
+
+        for (uint64_t i = 0; i < n_pages;) {
+                const uint64_t left = (n_pages - i) * sizeof(entry);
+                const ssize_t n = pread(pagemap, s->piece, left < sizeof(s->piece) ? left : sizeof(s->piece),
+                                        (off_t) ((joined->begin / env->page_size + i) * sizeof(entry)));
+
+                if (n < (ssize_t) sizeof(entry))
+                        return;
+                for (size_t at = 0; at + sizeof(entry) <= (size_t) n; at += sizeof(entry), i++) {
+                        memcpy(&entry, s->piece + at, sizeof(entry));
+                        n_present += entry >> PAGE_IS_PRESENT;
+                }
+        }
+        joined->has_stack = entry >> PAGE_IS_SWAPPED;
+        joined->stack = n_present * env->page_size;
+}
+
+/* Without the right to read it they are what their length says. */
+static void look_at_stacks(struct memory *s, const struct infp_env *env, int32_t number)
+{
+        infp_autoclose int fd = -1;
+        char path[64];
+
+        if (!s->smaps.n_joined)
+                return;
+        snprintf(path, sizeof(path), "proc/%" PRId32 "/pagemap", number);
+        fd = openat(env->root_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        for (uint32_t i = 0; fd >= 0 && i < s->smaps.n_joined; i++)
+                look_at_joined(s, env, fd, &s->smaps.joined[i]);
+}
+
 static int read_smaps(struct memory *s, const struct infp_env *env, int32_t number)
 {
         infp_autoclose int fd = -1;
@@ -148,6 +213,7 @@ static int read_smaps(struct memory *s, const struct infp_env *env, int32_t numb
         if (fd < 0)
                 return -errno;
         infp_smaps_begin(&s->smaps);
+        s->smaps.stack_bytes = stack_bytes(env, number);
         while ((n = read(fd, s->piece, sizeof(s->piece))) != 0) {
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -155,6 +221,7 @@ static int read_smaps(struct memory *s, const struct infp_env *env, int32_t numb
                         return -errno;
                 infp_smaps_add(&s->smaps, s->piece, (size_t) n);
         }
+        look_at_stacks(s, env, number);
         return 0;
 }
 

@@ -10,7 +10,7 @@
 
 /* Guard pages below the stack of a thread: one as a rule, the JVM has up to five. Larger holes belong to allocators. */
 static const uint64_t most_guard = 64 * 1024, least_stack = 16 * 1024;
-/* The kernel makes one mapping of a stack and what is mapped right above it: a larger one is hardly a stack any more. */
+/* Before Linux 6.7 the kernel makes one mapping of a stack and what is mapped right above it: a larger one is hardly a stack any more. */
 static const uint64_t most_stack = UINT64_C(64) << 20;
 /* Arenas of glibc begin at multiples of this, and one may follow the unused end of another. */
 static const uint64_t arena_step = UINT64_C(64) << 20;
@@ -92,10 +92,29 @@ static uint64_t *sum_of_unnamed(struct infp_smaps *s)
         /* .bss of the program: nothing else is put there. Those of libraries cannot be told from what the program maps. */
         if (follows && is_data && before->named && before->named == s->program && before->is_writable)
                 return &s->sums[INFP_MEMORY_DATA];
-        if (follows && is_data && before->is_guard && size >= least_stack && size <= most_stack &&
-            now->begin % arena_step)
-                return &s->guessed_stacks;
-        return &s->sums[INFP_MEMORY_ANONYMOUS];
+        if (!follows || !is_data || !before->is_guard || size < least_stack || now->begin % arena_step == 0)
+                return &s->sums[INFP_MEMORY_ANONYMOUS];
+        if (s->stack_bytes && size > s->stack_bytes && s->n_joined < INFP_COUNT(s->joined)) {
+                struct smaps_joined *joined = &s->joined[s->n_joined++];
+
+                *joined = (struct smaps_joined){ .begin = now->begin, .is_long = size > most_stack };
+                return &joined->rss;
+        }
+        return size <= most_stack ? &s->guessed_stacks : &s->sums[INFP_MEMORY_ANONYMOUS];
+}
+
+static void add_joined(struct infp_smaps *s)
+{
+        for (uint32_t i = 0; i < s->n_joined; i++) {
+                const struct smaps_joined *joined = &s->joined[i];
+                const uint64_t all = joined->is_long ? 0 : joined->rss, stack = !joined->has_stack ? all
+                                                                                : joined->stack < joined->rss
+                                                                                        ? joined->stack
+                                                                                        : joined->rss;
+
+                s->guessed_stacks += stack;
+                s->sums[INFP_MEMORY_ANONYMOUS] += joined->rss - stack;
+        }
 }
 
 /* Names that the kernel gives, and those that programs give by prctl(PR_SET_VMA_ANON_NAME). */
@@ -140,6 +159,7 @@ static void close_mapping(struct infp_smaps *s)
         const struct smaps_mapping *m = &s->now;
         const uint64_t copied = m->anonymous < m->rss ? m->anonymous : m->rss, own = m->is_backed ? copied : 0;
 
+        s->swap += m->swap;
         s->sums[INFP_MEMORY_DATA] += own;
         *m->into += m->rss - own;
 }
@@ -173,16 +193,19 @@ static void open_mapping(struct infp_smaps *s, struct infp_span line)
                 s->program = s->now.named;
 }
 
-static void take_field(const struct infp_span *line, const char *name, uint64_t *ret)
+/* false: it is another field, or no number. */
+static bool take_field(const struct infp_span *line, const char *name, uint64_t *ret)
 {
         struct infp_span rest = *line;
         uint64_t kb;
 
         if (!infp_span_starts(rest, name))
-                return;
+                return false;
         infp_span_word(&rest);
-        if (!infp_span_u64(infp_span_word(&rest), &kb) && kb < UINT64_C(1) << 43)
-                *ret = kb << 10;
+        if (infp_span_u64(infp_span_word(&rest), &kb) || kb >= UINT64_C(1) << 43)
+                return false;
+        *ret = kb << 10;
+        return true;
 }
 
 static void take_line(struct infp_smaps *s, const char *at, size_t size)
@@ -195,6 +218,8 @@ static void take_line(struct infp_smaps *s, const char *at, size_t size)
                 take_field(&line, "Rss:", &s->now.rss);
         else if (*at == 'A')
                 take_field(&line, "Anonymous:", &s->now.anonymous);
+        else if (*at == 'S')
+                s->has_swap |= take_field(&line, "Swap:", &s->now.swap);
         else if (*at < 'A' || *at > 'Z')
                 open_mapping(s, line);
 }
@@ -288,6 +313,7 @@ unsigned infp_smaps_end(struct infp_smaps *s, struct infp_smaps_row ret[INFP_SMA
         s->size = 0;
         close_mapping(s);
         s->now = (struct smaps_mapping){ .into = &s->nothing };
+        add_joined(s);
         add_named(s, &rows);
         for (unsigned kind = 0; kind < INFP_MEMORY_KINDS; kind++) {
                 row = add_row(&rows, kind, words_for_others[kind], s->others[kind]);
@@ -300,5 +326,8 @@ unsigned infp_smaps_end(struct infp_smaps *s, struct infp_smaps_row ret[INFP_SMA
                 row->quality = INFP_ESTIMATED;
         infp_sort(rows.list, rows.n, sizeof(*rows.list), by_kind);
         *ret_bytes = rows.bytes;
+        if (s->has_swap)
+                rows.list[rows.n++] =
+                        (struct infp_smaps_row){ .kind = INFP_MEMORY_SWAP, .quality = INFP_MEASURED, .bytes = s->swap };
         return rows.n;
 }

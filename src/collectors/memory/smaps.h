@@ -14,12 +14,13 @@ enum {
         INFP_SMAPS_LINE =
                 32 * 1024,     /* a longer one is cut: paths have 4 KiB, each byte of which may be written as four */
         INFP_SMAPS_SHOWN = 16, /* names with a row of their own */
+        INFP_SMAPS_JOINED = 1024,
         INFP_SMAPS_MOST_ROWS = INFP_SMAPS_SHOWN + 2 * INFP_MEMORY_KINDS + 1,
 };
 
 struct infp_smaps {
         struct smaps_mapping {
-                uint64_t begin, end, rss, anonymous;
+                uint64_t begin, end, rss, anonymous, swap;
                 uint64_t *into; /* the sum that it is part of */
                 uint32_t named; /* number of its name */
                 bool is_writable, is_executable, is_shared, is_guard;
@@ -35,7 +36,16 @@ struct infp_smaps {
         uint32_t program;                     /* number of the first file, which is the program's own */
         uint64_t sums[INFP_MEMORY_KINDS], others[INFP_MEMORY_KINDS];
         uint64_t thread_stacks, guessed_stacks;
-        uint64_t n_mappings, nothing;
+        uint64_t stack_bytes; /* the caller's, after begin: how long stacks of threads are as a rule; 0: not known */
+        /* Longer mappings above a guard page: a longer stack, or one and what was mapped right above it, which the kernel has joined. */
+        struct smaps_joined {
+                uint64_t begin, rss;
+                uint64_t stack; /* the caller's: of its first stack_bytes what is in RAM, if that is a stack */
+                bool has_stack, is_long;
+        } joined[INFP_SMAPS_JOINED];
+        uint32_t n_joined;
+        uint64_t n_mappings, nothing, swap;
+        bool has_swap;
         uint32_t size; /* of what waits for the end of its line */
         char line[INFP_SMAPS_LINE], names[INFP_SMAPS_NAMES_BYTES];
 };
@@ -51,6 +61,6 @@ struct infp_smaps_row {
 
 void infp_smaps_begin(struct infp_smaps *smaps);
 void infp_smaps_add(struct infp_smaps *smaps, const char *text, size_t size);
-/* The account: rows with bytes, by kind, the largest first, those of others last. Returns their number; *ret_bytes is their sum, that of
- * Rss of all mappings. Names are valid until the next begin. */
+/* The account: rows with bytes, by kind, the largest first, those of others last, then what is swapped out, which may be 0. Returns their number;
+ * *ret_bytes is the sum of those before the last, that of Rss of all mappings. Names are valid until the next begin. */
 unsigned infp_smaps_end(struct infp_smaps *smaps, struct infp_smaps_row ret[INFP_SMAPS_MOST_ROWS], uint64_t *ret_bytes);

@@ -16,12 +16,14 @@ static const char letters[INFP_MEMORY_KINDS] = {
         [INFP_MEMORY_FILE] = 'f',        [INFP_MEMORY_SHARED] = 's', [INFP_MEMORY_HEAP] = 'h',
         [INFP_MEMORY_ANONYMOUS] = 'a',   [INFP_MEMORY_STACK] = 't',  [INFP_MEMORY_CODE] = 'c',
         [INFP_MEMORY_DATA] = 'd',        [INFP_MEMORY_DEVICE] = 'v', [INFP_MEMORY_VDSO] = 'k',
-        [INFP_MEMORY_UNEXPLAINED] = '?', [INFP_MEMORY_GPU] = 'g',
+        [INFP_MEMORY_UNEXPLAINED] = '?', [INFP_MEMORY_SWAP] = 'w',   [INFP_MEMORY_GPU] = 'g',
 };
 
 static double share(const struct infp_memory_process *p, const struct infp_memory_row *row)
 {
-        const double whole = row->kind == INFP_MEMORY_GPU ? p->gpu_bytes : p->rss_bytes;
+        const double whole = row->kind == INFP_MEMORY_GPU    ? p->gpu_bytes
+                             : row->kind == INFP_MEMORY_SWAP ? p->swap_bytes
+                                                             : p->rss_bytes;
 
         return whole > 0 ? 100 * row->bytes / whole : NAN;
 }
@@ -35,7 +37,7 @@ static void put_bar(struct infp_out *out, const struct infp_memory_process *p)
         for (size_t i = 0; i < p->n; i++) {
                 const struct infp_memory_row *row = &p->rows[i];
 
-                if (row->kind == INFP_MEMORY_GPU || row->bytes < 0)
+                if (!infp_memory_kind_is_rss(row->kind) || row->bytes < 0)
                         continue;
                 end += row->bytes / p->rss_bytes * BAR_WIDTH;
                 for (; at < BAR_WIDTH && at + 0.5 < end; at++)
@@ -80,11 +82,12 @@ static void put_rows(struct infp_out *out, const struct infp_memory_process *p)
         for (size_t i = 0; i < p->n; i++) {
                 const struct infp_memory_row *row = &p->rows[i];
 
-                if (row->kind != INFP_MEMORY_GPU && row->kind != INFP_MEMORY_UNEXPLAINED && share(p, row) < 1 &&
-                    p->n > LEAST_ROWS) {
+                if (!infp_memory_kind_is_rss(row->kind))
+                        continue;
+                if (row->kind != INFP_MEMORY_UNEXPLAINED && share(p, row) < 1 && p->n > LEAST_ROWS) {
                         rest += row->bytes;
                         n_rest++;
-                } else if (row->kind != INFP_MEMORY_GPU) {
+                } else {
                         put_line(out, letters[row->kind], infp_memory_kind_name(row->kind), name_of(row), row->bytes,
                                  share(p, row), quality_of(row));
                 }
@@ -130,6 +133,27 @@ static void put_split(struct infp_out *out, const struct infp_memory_process *p)
         infp_report_line(out, "heap", "%s", words.data ? words.data : "");
 }
 
+/* No part of RSS. */
+static void put_swap(struct infp_out *out, const struct infp_memory_process *p)
+{
+        if (p->swap_bytes > 0)
+                infp_report_line(out, "swap", "%s of its memory were swapped out, beside what was in RAM",
+                                 infp_report_bytes(p->swap_bytes).text);
+}
+
+/* What it held at its end is not known: nobody is told of that before. */
+static void put_age(struct infp_out *out, const struct infp_memory_process *p)
+{
+        static const double worth_saying_s = 1.5;
+        const double age_s = p->seen_ns > p->last_ns ? (double) (p->seen_ns - p->last_ns) / 1e9 : 0;
+
+        if (age_s < worth_saying_s)
+                return;
+        infp_report_line(out, "last", "its last account is of %s before it was looked at last%s%s",
+                         infp_report_seconds(age_s).text, isnan(p->seen_rss_bytes) ? "" : "; then its RSS was ",
+                         isnan(p->seen_rss_bytes) ? "" : infp_report_bytes(p->seen_rss_bytes).text);
+}
+
 static double since_start_s(const struct infp_report *report, const struct infp_memory_process *p)
 {
         return ((double) p->t_ns - (double) report->range.start) / 1e9;
@@ -148,7 +172,9 @@ static void put_process(struct infp_out *out, const struct infp_report *report, 
         put_bar(out, p);
         put_rows(out, p);
         put_split(out, p);
+        put_swap(out, p);
         put_gpus(out, p);
+        put_age(out, p);
 }
 
 /* Why some have none, or only few. */
@@ -212,6 +238,15 @@ static void put_json_blocks(struct infp_json *json, const struct infp_memory_pro
         infp_json_object_end(json);
 }
 
+static void put_json_bytes(struct infp_json *json, const char *key, double bytes)
+{
+        infp_json_key(json, key);
+        if (isnan(bytes))
+                infp_json_null(json);
+        else
+                infp_json_i64(json, (int64_t) bytes);
+}
+
 /* An empty list: no account was recorded. */
 void infp_report_json_memory(struct infp_json *json, const struct infp_report *report)
 {
@@ -229,11 +264,12 @@ void infp_report_json_memory(struct infp_json *json, const struct infp_report *r
                 infp_json_member_str(json, "name", p->name);
                 infp_json_member_i64(json, "time", infp_unix_ms(p->unix_ns));
                 infp_json_member_i64(json, "rss_bytes", (int64_t) p->rss_bytes);
-                infp_json_key(json, "gpu_bytes");
-                if (isnan(p->gpu_bytes))
-                        infp_json_null(json);
-                else
-                        infp_json_i64(json, (int64_t) p->gpu_bytes);
+                put_json_bytes(json, "gpu_bytes", p->gpu_bytes);
+                put_json_bytes(json, "swap_bytes", p->swap_bytes);
+                infp_json_member_f64(json, "last_account_age_s",
+                                     !p->seen_ns               ? NAN
+                                     : p->seen_ns > p->last_ns ? (double) (p->seen_ns - p->last_ns) / 1e9
+                                                               : 0);
                 infp_json_key(json, "rows");
                 infp_json_array(json);
                 for (size_t k = 0; k < p->n; k++)
