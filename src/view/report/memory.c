@@ -9,7 +9,7 @@
 #include "model/tables.h"
 #include "view/report/parts.h"
 
-enum { SHOWN = 3, BAR_WIDTH = 60, KIND_WIDTH = 14, LEAST_ROWS = 6 };
+enum { SHOWN = 3, BAR_WIDTH = 60, KIND_WIDTH = 14, QUALITY_WIDTH = 9, LEAST_ROWS = 6 };
 
 /* Of the bar; each begins the lines of its kind. */
 static const char letters[INFP_MEMORY_KINDS] = {
@@ -53,12 +53,12 @@ static void put_line(struct infp_out *out, char letter, const char *kind, const 
         unsigned used;
 
         infp_report_put(out, "  %c %-*s ", letter, KIND_WIDTH, kind);
-        used = (unsigned) snprintf(figures, sizeof(figures), " %10s %5s %%  %s", infp_report_bytes(bytes).text,
-                                   infp_fixed(percent, 1).text, quality);
-        used += 2 + 2 + KIND_WIDTH + 1;
+        used = (unsigned) snprintf(figures, sizeof(figures), " %10s %5s %%", infp_report_bytes(bytes).text,
+                                   infp_fixed(percent, 1).text);
+        used += 2 + 2 + KIND_WIDTH + 1 + 2 + QUALITY_WIDTH;
         infp_report_put_padded(out, name, used + 12 < infp_report_width(out) ? infp_report_width(out) - used : 12,
                                false);
-        infp_report_put(out, "%s", figures);
+        infp_report_put(out, "%s%s%s", figures, *quality ? "  " : "", quality);
         infp_report_end(out);
 }
 
