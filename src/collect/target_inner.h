@@ -18,6 +18,7 @@ enum infp_entry_state {
 struct infp_entry {
         int32_t pid, ppid; /* pid first: infp_find_i32 */
         uint64_t ino, start_ticks;
+        uint64_t read_number;         /* of the refresh that has read its process last */
         struct infp_process *process; /* NULL: not followed */
         uint8_t state, n_tries;
         bool in_tree, is_excluded;

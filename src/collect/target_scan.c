@@ -199,6 +199,7 @@ static int reread(struct infp_target *target, const struct infp_env *env, struct
         uint64_t now;
         int r;
 
+        e->read_number = target->n_refreshes;
         p->is_new = p->is_found = false;
         if (e->is_ended)
                 return let_go(target, e);
@@ -529,13 +530,41 @@ static int take_unseen(struct infp_target *target, const struct infp_env *env)
         return 0;
 }
 
+/* The parent, as far as it is followed and was not read yet. NULL: none. It is older, or the pid has been used again. */
+static struct infp_entry *unread_parent(struct infp_target *target, const struct infp_entry *e)
+{
+        struct infp_entry *parent = find_entry(target, e->process->ppid);
+
+        return parent && parent->process && parent->read_number != target->n_refreshes && parent != e &&
+                               parent->start_ticks <= e->start_ticks
+                       ? parent
+                       : NULL;
+}
+
+/* Parents first: a child that is waited for between the two reads is in the times of a parent that is read later, and was counted itself.
+ * Parents have the lower pid, unless the pids have come to their end and began anew. */
+static int reread_with_parents(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
+{
+        enum { MAX_GENERATIONS = 64 };
+
+        while (e->process && e->read_number != target->n_refreshes) {
+                struct infp_entry *first = e, *parent;
+                unsigned n = 0;
+
+                /* bound: of more generations whose pids fall those are read as they come */
+                while (n++ < MAX_GENERATIONS && (parent = unread_parent(target, first)) != NULL)
+                        first = parent;
+                INFP_TRY(reread(target, env, first));
+        }
+        return 0;
+}
+
 /* Processes that began before this refresh are read first: the children that one of them has waited for are in its times only
  * if they are no longer among the live, and nothing counts twice. */
 int infp_target_scan(struct infp_target *target, const struct infp_env *env)
 {
         for (size_t i = 0; i < target->n_entries; i++)
-                if (target->entries[i].process)
-                        INFP_TRY(reread(target, env, &target->entries[i]));
+                INFP_TRY(reread_with_parents(target, env, &target->entries[i]));
         if (target->has_new_roots)
                 reopen_strangers(target);
         INFP_TRY(cast_out(target));

@@ -18,6 +18,7 @@ struct line {
         int pid, ppid;
         int64_t ticks, faults, child_ticks, child_faults, io, switches;
         bool is_final; /* of the ended: read at its end */
+        uint64_t start;
 };
 
 static struct process_total total;
@@ -52,6 +53,7 @@ static struct infp_process process_of(const struct line *l)
         return (struct infp_process){ .last = l->is_final ? &look : NULL,
                                       .pid = l->pid,
                                       .ppid = l->ppid,
+                                      .start_ticks = l->start,
                                       .minor_faults = (uint64_t) l->faults,
                                       .child_minor_faults = (uint64_t) l->child_faults,
                                       .cutime = l->child_ticks };
@@ -244,6 +246,41 @@ static void an_orphan_that_ends_at_once(void **state)
         assert_false(total.has_lost);
 }
 
+/* The parent ended, its pid went to a child of ours, and its own child, which came to us, ended in the same tick: the new owner of the pid is not
+ * its parent, and has not got its time. */
+static void the_pid_of_the_parent_is_used_again(void **state)
+{
+        (void) state;
+        begin(true);
+        CHECK(tick(LINES({ 1, US, 1, 1, 0, 0, 0, 0, false, 5 }, { 2, 1, 20, 60, 0, 0, 0, 0, false, 6 },
+                         { 3, 2, 40, 90, 0, 0, 3, 0, false, 7 }),
+                   NULL),
+              61, 3, 0);
+        reaped = (struct infp_reaped){ .user_ns = 400000000, .n = 1, .minor_faults = 90 };
+        for (int i = 0; i < 4; i++)
+                CHECK(tick(LINES({ 1, US, 1, 1, 20, 60, 0, 0, false, 5 }, { 2, 1, 2, 9, 0, 0, 0, 0, false, 8 }),
+                           i ? NULL
+                             : LINES({ 2, 1, 20, 60, 0, 0, 0, 0, false, 6 }, { 3, 2, 40, 90, 0, 0, 3, 0, false, 7 })),
+                      63, 3, 0);
+        assert_false(total.has_lost);
+        assert_int_equal(total.n_ended, 0);
+}
+
+/* The parent's pid went to another process long before, whose children's times are not those of the orphan that we have waited for. */
+static void the_pid_of_an_old_parent_is_used_again(void **state)
+{
+        (void) state;
+        begin(true);
+        CHECK(tick(LINES({ 2, US, 5, 5, 0, 0, 0, 0, false, 9 }, { 3, 2, 40, 90, 0, 0, 3, 0, false, 7 }), NULL), 45, 3,
+              0);
+        reaped = (struct infp_reaped){ .user_ns = 400000000, .n = 1, .minor_faults = 90 };
+        for (int i = 0; i < 4; i++)
+                CHECK(tick(LINES({ 2, US, 5, 5, 0, 0, 0, 0, false, 9 }),
+                           i ? NULL : LINES({ 3, 2, 40, 90, 0, 0, 3, 0, false, 7 })),
+                      45, 3, 0);
+        assert_false(total.has_lost);
+}
+
 /* A fall that nothing explains is bridged; what comes after it counts. */
 static void never_falls(void **state)
 {
@@ -272,12 +309,20 @@ static void a_gain_is_matched_once(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(a_parent_that_waits),           cmocka_unit_test(a_parent_read_too_early),
-                cmocka_unit_test(a_parent_read_too_late),        cmocka_unit_test(all_end_between_two_ticks),
-                cmocka_unit_test(a_parent_that_ignores_sigchld), cmocka_unit_test(what_we_wait_for),
-                cmocka_unit_test(what_we_wait_for_is_told_late), cmocka_unit_test(nobody_tells),
-                cmocka_unit_test(an_attached_tree_ends),         cmocka_unit_test(two_generations_at_once),
-                cmocka_unit_test(an_orphan_that_ends_at_once),   cmocka_unit_test(never_falls),
+                cmocka_unit_test(a_parent_that_waits),
+                cmocka_unit_test(a_parent_read_too_early),
+                cmocka_unit_test(a_parent_read_too_late),
+                cmocka_unit_test(all_end_between_two_ticks),
+                cmocka_unit_test(a_parent_that_ignores_sigchld),
+                cmocka_unit_test(what_we_wait_for),
+                cmocka_unit_test(what_we_wait_for_is_told_late),
+                cmocka_unit_test(nobody_tells),
+                cmocka_unit_test(an_attached_tree_ends),
+                cmocka_unit_test(two_generations_at_once),
+                cmocka_unit_test(an_orphan_that_ends_at_once),
+                cmocka_unit_test(never_falls),
+                cmocka_unit_test(the_pid_of_the_parent_is_used_again),
+                cmocka_unit_test(the_pid_of_an_old_parent_is_used_again),
                 cmocka_unit_test(a_gain_is_matched_once),
         };
         int failed = cmocka_run_group_tests_name("process_total", tests, NULL, NULL);

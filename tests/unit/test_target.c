@@ -384,6 +384,44 @@ static void a_pid_used_again_is_another_process(void **state)
         tree_remove(top);
 }
 
+static uint64_t later_each_time(const struct infp_env *env)
+{
+        return *(uint64_t *) env->clock_context += 1000;
+}
+
+/* The pids came to their end and began anew: a child has a lower one than its parent, and is read after it all the same. 40 is the parent's of
+ * 10 by its number alone: it is younger. */
+static void parents_are_read_first(void **state)
+{
+        struct infp_target *target = new_target(INFP_MODE_HOST, true, 0);
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        tree_new(top);
+        put_process(top, (struct fake_process){ .pid = 10, .ppid = 40, .start = 5 });
+        put_process(top, (struct fake_process){ .pid = 20, .ppid = 30, .start = 9 });
+        put_process(top, (struct fake_process){ .pid = 25, .ppid = 20, .start = 10 });
+        put_process(top, (struct fake_process){ .pid = 30, .ppid = 50, .start = 7 });
+        put_process(top, (struct fake_process){ .pid = 40, .ppid = 1, .start = 8 });
+        put_process(top, (struct fake_process){ .pid = 50, .ppid = 1, .start = 6 });
+        m = machine_open(top);
+        refresh(target, &m->env);
+        m->env.now_ns = later_each_time;
+        m->clock_ns += 2 * INFP_NS_PER_S;
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 6);
+        for (unsigned i = 0; i < 6; i++) {
+                static const int order[] = { 10, 50, 30, 20, 25, 40 };
+
+                assert_true(!i ||
+                            process_of(target, order[i - 1], false)->t_ns < process_of(target, order[i], false)->t_ns);
+        }
+        infp_target_free(target);
+        machine_close(m);
+        tree_remove(top);
+}
+
 static void others_are_read_once_a_second(void **state)
 {
         struct infp_target *target = new_target(INFP_MODE_PID, true, 10);
@@ -448,6 +486,7 @@ int main(void)
                 cmocka_unit_test(once_in_the_tree_always_in_it),
                 cmocka_unit_test(a_parent_that_comes_late),
                 cmocka_unit_test(a_pid_used_again_is_another_process),
+                cmocka_unit_test(parents_are_read_first),
                 cmocka_unit_test(others_are_read_once_a_second),
                 cmocka_unit_test(what_we_waited_for_adds_up),
         };

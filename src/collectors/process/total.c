@@ -65,7 +65,7 @@ int process_total_live(struct process_total *total, const struct infp_process *p
 {
         if (!INFP_MAKE_ROOM(total->live, total->n_live, total->cap_live, 64))
                 return -ENOMEM;
-        total->live[total->n_live++] = (struct live_process){ p->pid, p->ppid, gain };
+        total->live[total->n_live++] = (struct live_process){ p->pid, p->ppid, p->start_ticks, gain };
         gain_update(gain, (int64_t) p->child_minor_faults, plus(p->cutime, p->cstime));
         add(&total->sum, share, 0);
         return 0;
@@ -82,6 +82,7 @@ int process_total_ended(struct process_total *total, const struct infp_process *
         *e = (struct ended_process){
                 .pid = p->pid,
                 .ppid = p->ppid,
+                .start_ticks = p->start_ticks,
                 .faults = (int64_t) (p->minor_faults + p->child_minor_faults),
                 .ticks = plus(share->v[COUNTER_USER], share->v[COUNTER_SYSTEM]),
                 .is_final = p->last != NULL,
@@ -93,17 +94,27 @@ int process_total_ended(struct process_total *total, const struct infp_process *
         return 0;
 }
 
-static const struct live_process *find_live(const struct process_total *total, int32_t pid)
-{
-        return infp_find_i32(total->live, total->n_live, sizeof(*total->live), pid);
-}
+/* Who had a pid when another process began: neither a later owner of the pid, nor that process itself. Both NULL: nobody that is known. */
+struct owner {
+        const struct live_process *live;
+        struct ended_process *ended;
+};
 
-static struct ended_process *find_ended(struct process_total *total, int32_t pid)
+static struct owner find_owner(struct process_total *total, int32_t pid, uint64_t before_ticks,
+                               const struct ended_process *self)
 {
-        for (size_t i = 0; i < total->n_ended; i++)
-                if (total->ended[i].pid == pid)
-                        return &total->ended[i];
-        return NULL;
+        const struct live_process *live = infp_find_i32(total->live, total->n_live, sizeof(*total->live), pid);
+        struct owner ret = { live && live->start_ticks <= before_ticks ? live : NULL, NULL };
+
+        /* An earlier owner of the pid of one that is older than the child had ended before. */
+        for (size_t i = 0; !ret.live && i < total->n_ended; i++) {
+                struct ended_process *e = &total->ended[i];
+
+                if (e->pid == pid && e != self && e->start_ticks <= before_ticks &&
+                    (!ret.ended || e->start_ticks > ret.ended->start_ticks))
+                        ret.ended = e;
+        }
+        return ret;
 }
 
 /* Takes `what` out of a gain, first from its newer part. True when the older one was needed. */
@@ -138,24 +149,22 @@ enum place { PLACE_PARENT, PLACE_OURS, PLACE_OPEN };
  * its children to us, or to an ancestor that asked for them. */
 static enum place find_place(struct process_total *total, const struct ended_process *e)
 {
-        struct ended_process *parent = find_ended(total, e->ppid);
-        bool has_lost_parent = parent && parent != e;
-        int32_t pid = e->ppid;
-        const struct live_process *live;
+        struct owner owner = find_owner(total, e->ppid, e->start_ticks, e);
+        const bool has_lost_parent = !owner.live;
         unsigned n = 0;
 
         /* bound: a circle of reused pids must end */
-        for (; n < MAX_STEPS && !find_live(total, pid) && (parent = find_ended(total, pid)) && parent != e; n++) {
-                if (parent->is_final && match(total, &parent->gain, e))
+        for (; n < MAX_STEPS && owner.ended; n++) {
+                if (owner.ended->is_final && match(total, &owner.ended->gain, e))
                         return PLACE_PARENT;
-                pid = parent->ppid;
+                owner = find_owner(total, owner.ended->ppid, owner.ended->start_ticks, owner.ended);
         }
-        for (; n < MAX_STEPS && (live = find_live(total, pid)); n++) { /* bound: a circle of reused pids must end */
-                if (match(total, live->gain, e))
+        for (; n < MAX_STEPS && owner.live; n++) { /* bound: a circle of reused pids must end */
+                if (match(total, owner.live->gain, e))
                         return PLACE_PARENT;
                 if (!has_lost_parent)
                         return PLACE_OPEN;
-                pid = live->ppid;
+                owner = find_owner(total, owner.live->ppid, owner.live->start_ticks, NULL);
         }
         if (total->is_ours_known && match(total, &total->ours, e))
                 return PLACE_OURS;
@@ -194,7 +203,7 @@ static void settle_all(struct process_total *total)
         for (unsigned pass = 0; pass < 2; pass++)
                 for (size_t i = 0; i < total->n_ended; i++) {
                         struct ended_process *e = &total->ended[i];
-                        bool is_first = !find_ended(total, e->ppid);
+                        bool is_first = !find_owner(total, e->ppid, e->start_ticks, e).ended;
 
                         if (!e->is_done && (pass == 1 || is_first))
                                 e->is_done = settle(total, e);

@@ -56,11 +56,13 @@ struct process_total {
 
         struct live_process {
                 int32_t pid, ppid;
+                uint64_t start_ticks;
                 struct process_gain *gain;
         } * live; /* by pid */
         size_t n_live, cap_live;
         struct ended_process {
                 int32_t pid, ppid;
+                uint64_t start_ticks;
                 bool is_old, is_done;
                 int64_t faults, ticks;
                 bool is_final; /* its numbers are final, including what it got from its children */
