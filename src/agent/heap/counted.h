@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes until this thread's next sample: they change when a function of the allocator counts a block. */
+/* Changes when a function of the allocator counts a block of this thread. */
 int64_t infp_heap_left(void);
 /* A block that the allocator gave without a call of malloc. NULL: nothing was given. */
 void infp_heap_count(void *block, size_t size);

@@ -392,6 +392,7 @@ void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables)
         atomic_store(&hooks->freed, infp_agent_heap_freed);
         atomic_store(&hooks->taken, infp_agent_live_take);
         atomic_store(&hooks->allocated, allocated);
+        hooks->heard();
         infp_agent_mapped_begin(hooks);
         infp_agent_allocators_begin(hooks);
         if (has_python)

@@ -30,7 +30,7 @@ struct infp_preload_heap {
         void (*_Atomic ended)(void);                         /* the process ends without its destructors */
         /* Where the code of this library lies: its frames are no part of a stack. */
         uint64_t begin, end;
-        int64_t (*left)(void); /* bytes until the next sample of this thread: malloc has counted if it changes */
+        int64_t (*left)(void); /* malloc has counted a block of this thread if it changes */
         /* What the program maps itself. mapped: as allocated, for each that is counted, also where the bytes are not used up; the other two are
          * set before it. unmapped: what lies there and was mapped before `since`, which mapping() has returned, is no more, a part of it, too;
          * false: nothing of it was counted. */
@@ -43,6 +43,7 @@ struct infp_preload_heap {
         uintptr_t allocator;  /* a function of the one that is next */
         void (*count)(void *block, size_t size); /* a block that the allocator gave without a call of malloc */
         void *(*find)(const char *name);         /* what is defined after this library; NULL: nothing */
+        void (*heard)(void);                     /* this thread counts from now on: there is an agent */
         bool (*busy)(bool is_busy);              /* of this thread: counts nothing while it is. Returns what it was */
 };
 #define INFP_PRELOAD_HEAP "infp_preload_heap"

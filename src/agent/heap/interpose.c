@@ -39,6 +39,7 @@ void free_aligned_sized(void *, size_t, size_t);
 static _Thread_local struct {
         int64_t left; /* bytes until the next sample */
         bool is_drawn, is_busy;
+        uint32_t n; /* blocks that used them up */
 } own __attribute__((tls_model("initial-exec")));
 
 enum {
@@ -178,6 +179,7 @@ static void *__attribute__((noinline, cold)) sample(void *block, size_t size)
                 own.left += (int64_t) (size & INT64_MAX);
                 return NULL;
         }
+        own.n++;
         if (own.is_busy)
                 return block;
         if (!allocated) {
@@ -384,9 +386,16 @@ EXPORTED _Noreturn void _Exit(int code)
 
 /* ---- for other functions of the stub ---- */
 
+/* A new distance may be as long as what was left before: so the number of them is a part of it. */
 int64_t infp_heap_left(void)
 {
-        return own.left;
+        return (int64_t) ((uint64_t) own.left + ((uint64_t) own.n << 40));
+}
+
+/* The bytes until it is asked again whether there is an agent. */
+static void heard(void)
+{
+        own.left = 0;
 }
 
 void infp_heap_count(void *block, size_t size)
@@ -437,6 +446,7 @@ __attribute__((constructor(101))) static void begin_heap(void)
         infp_preload_heap.left = infp_heap_left;
         infp_preload_heap.count = infp_heap_count;
         infp_preload_heap.find = find;
+        infp_preload_heap.heard = heard;
         infp_preload_heap.busy = busy;
         infp_preload_heap.allocator = (uintptr_t) next.malloc;
 }
