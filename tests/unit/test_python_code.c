@@ -7,7 +7,7 @@
 
 #include "python_memory.h"
 
-enum { FIRST = FAKE_FIRST, LAST = FAKE_LAST };
+enum { FIRST = 0x308, LAST = 0x30f };
 
 static struct infp_python_code code;
 

@@ -497,10 +497,8 @@ static void note_gils(struct taking *t)
                         if (!INFP_ONE_MORE(process->gils, process->n_gils))
                                 return;
                         gil = &process->gils[process->n_gils++];
-                        *gil = (struct infp_backtrace_gil){
-                                .interpreter = thread->interpreter_id,
-                                .is_off = infp_backtrace_python_gil_is_off(&t->python, thread->interpreter),
-                        };
+                        *gil = (struct infp_backtrace_gil){ .interpreter = thread->interpreter_id,
+                                                            .is_absent = t->python.found.layout.is_free_threaded };
                 }
                 if (thread->holds_gil) {
                         gil->is_held = true;

@@ -529,6 +529,11 @@ static void explain_state(struct infp_inside *inside, struct process *process, u
                     pid, infp_fixed((double) (now_ns - process->read_ns) / 1e9, 1).text);
 }
 
+void infp_inside_heap_problem(struct infp_inside *inside, int r, int32_t pid, const char *name, const char *why)
+{
+        say(inside, "heap", r, "the heap of process %d (%s) %s", (int) pid, name, why);
+}
+
 static void explain_heap(struct infp_inside *inside, struct process *process)
 {
         if (process->heap.sites.n_others && !process->said_others) {

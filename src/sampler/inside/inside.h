@@ -50,6 +50,9 @@ void infp_inside_end(struct infp_inside *inside);
 /* Whether the thread samples itself; counts the sample of perf that is left out. */
 bool infp_inside_replaces(struct infp_inside *inside, int32_t pid, int32_t tid, uint64_t t_ns);
 
+/* Says that the heap of a process is not recorded, or not all of it. */
+void infp_inside_heap_problem(struct infp_inside *inside, int r, int32_t pid, const char *name, const char *why);
+
 struct infp_inside_counts {
         bool has_samplers;
         uint64_t processes;  /* that have sampled themselves */
