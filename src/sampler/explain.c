@@ -152,18 +152,3 @@ void infp_explain_gil(struct infp_explain *explain, pid_t pid, const struct infp
         infp_emit_source(explain->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_GIL,
                          infp_stack_modes[INFP_STACK_WALL].name, INFP_ABSENT, reason, NULL);
 }
-
-void infp_explain_tasks(struct infp_explain *explain, pid_t pid, const struct infp_python *python)
-{
-        char reason[128];
-
-        if (!python->layout.is_free_threaded || explain->has_said_tasks)
-                return;
-        explain->has_said_tasks = true;
-        snprintf(reason, sizeof(reason),
-                 "tasks of asyncio in process %d are not read: it is a free-threaded build of Python", (int) pid);
-        explain->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        infp_emit_source(explain->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_TASK,
-                         infp_stack_modes[INFP_STACK_ASYNC].name, INFP_ABSENT, reason, NULL);
-        infp_explain_say(explain, "%s", reason);
-}

@@ -12,7 +12,6 @@ struct infp_explain {
         void *context;
         bool said_skipped, said_refused;
         const char *said_gil;
-        bool has_said_tasks;
 };
 
 void infp_explain_say(const struct infp_explain *explain, const char *format, ...)
@@ -32,7 +31,5 @@ void infp_explain_interpreter(const struct infp_explain *explain, int r, const c
 void infp_explain_program(const struct infp_explain *explain, int r, const struct infp_err *problem, const char *fix,
                           bool is_asked);
 /* Where it is not known who holds the GIL: each reason once. */
-/* Of a Python whose tasks of asyncio are asked for: where they cannot be read it is said. */
-void infp_explain_tasks(struct infp_explain *explain, pid_t pid, const struct infp_python *python);
 void infp_explain_gil(struct infp_explain *explain, pid_t pid, const struct infp_python *python);
 void infp_explain_counts(struct infp_explain *explain, const struct infp_perf_counts *counts); /* each once */

@@ -248,8 +248,6 @@ static void python_known(void *context, pid_t pid, uint64_t program, const struc
         infp_stacks_python(sampler->stacks, pid, python);
         if (python && sampler->options.wall_hz > 0)
                 infp_explain_gil(&sampler->explain, pid, python);
-        if (python && sampler->options.async)
-                infp_explain_tasks(&sampler->explain, pid, python);
 }
 
 /* Of processes that run already, where their Python frames cannot be read in the interrupt of a sample: a profile of its own. */

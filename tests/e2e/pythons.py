@@ -1,4 +1,5 @@
-"""The interpreters that this machine has: pyenv's, the system's, and those of newer Debians that set-up unpacked with their libc."""
+"""The interpreters that this machine has: pyenv's, the system's, those of newer Debians that set-up unpacked with their libc, and those
+that set-up of bench compiled without a GIL."""
 import os
 import pathlib
 import re
@@ -7,7 +8,7 @@ import subprocess
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-# A folder for each, with what `dpkg-deb -x` gives of python3.X-minimal, its libraries and libc6.
+# A folder for each, with what `dpkg-deb -x` gives of python3.X-minimal, its libraries and libc6; or what was compiled here.
 UNPACKED = pathlib.Path(os.environ.get("INFPROF_PYTHONS", TOP / ".deps" / "pythons"))
 
 WITH_DEBUG = "INFPROF_DEBUG_PYTHONS" in os.environ  # the debug builds instead, which `bench_sampler.py debug` tests
@@ -36,9 +37,12 @@ def find_pythons():
             found[name] = ([str(path)], {})
     for path in sorted(UNPACKED.glob("*/usr/bin/python3.*")):
         folder = path.parents[2]
-        words = unpacked(folder, path.name) if re.fullmatch(r"python3\.\d+t?d?", path.name) else None
-        if words:
-            found[f"{folder.name}-{path.name}"] = (words, {"PYTHONHOME": str(folder / "usr")})
+        if re.fullmatch(r"python3\.\d+t?d?", path.name):
+            words = unpacked(folder, path.name)
+            if words:
+                found[f"{folder.name}-{path.name}"] = (words, {"PYTHONHOME": str(folder / "usr")})
+            elif "t" in path.suffix:  # compiled for this machine's libc
+                found[path.name] = ([str(path)], {})
     is_debug = {name: words[-1].endswith("d") for name, (words, _) in found.items()}
     return {name: python for name, python in found.items() if is_debug[name] == WITH_DEBUG and starts(*python)}
 
@@ -53,7 +57,12 @@ def starts(words, environment):
 
 PYTHONS = find_pythons()
 
+# Those without a GIL, and one of them for tests that need no other.
+FREE = [name for name in PYTHONS if re.search(r"3\.\d+td?$", name)]
+WHY_NOT_FREE = "no free-threaded Python: `tools/setup bench` compiles one, where Debian's mirror has the source"
 
-def needs_gil(name, why="a free-threaded build, whose tasks are not read, and which has no GIL"):
-    if re.search(r"3\.[\d.]+t", name):
-        pytest.skip(why)
+
+def with_gil(name):
+    """As PYTHONS[name], with a GIL: free-threaded builds switch it on."""
+    words, environment = PYTHONS[name]
+    return words, {**environment, "PYTHON_GIL": "1"} if name in FREE else environment

@@ -11,7 +11,7 @@ import pytest
 
 import proc
 from program import run
-from pythons import PYTHONS, needs_gil
+from pythons import PYTHONS
 from waiting import wait_for
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "python_tasks.py"
@@ -70,7 +70,6 @@ def without_ended(tasks):
 @pytest.mark.parametrize("kind", ["c", "python"])
 @pytest.mark.parametrize("name", PYTHONS)
 def test_tasks_are_those_of_asyncio(infprof, start, name, kind, options):
-    needs_gil(name)
     process = start(name, 0, *(["python"] if kind == "python" else []))
     tasks = tasks_of(infprof, process, *options)
     ours, theirs = found(tasks), wanted(process.said)
@@ -96,7 +95,6 @@ def test_tasks_of_uvloop(infprof, start, uvloop):
 @pytest.mark.parametrize("name", PYTHONS)
 def test_who_awaits_a_task(infprof, start, name):
     """Both loops have tasks of the same names, which their addresses tell apart."""
-    needs_gil(name)
     tasks = tasks_of(infprof, start(name))
     addresses = {task["task"]: task for task in tasks}
     pairs = collections.Counter((task["name"].replace("second ", ""), awaiter["name"].replace("second ", ""))
@@ -157,7 +155,6 @@ def test_many_tasks(infprof, start):
 @pytest.mark.parametrize("name", PYTHONS)
 def test_tasks_that_come_and_go(infprof, start, tmp_path, name):
     """A busy loop: chains are those that the program has, and what changed while it was read is said."""
-    needs_gil(name)
     program = tmp_path / "busy.py"
     program.write_text("import asyncio\nasync def leaf():\n    await asyncio.sleep(0)\nasync def middle():\n    await leaf()\n"
                        "async def work():\n    for _ in range(5):\n        await middle()\nasync def main():\n    print('ready', flush=True)\n"

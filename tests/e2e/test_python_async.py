@@ -9,7 +9,7 @@ import pytest
 
 import waits
 from program import query, run
-from pythons import PYTHONS, needs_gil
+from pythons import PYTHONS
 
 ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
 pytestmark = pytest.mark.skipif(not PYTHONS, reason="no Python to record")
@@ -121,7 +121,6 @@ def check(done, said):
 @pytest.mark.parametrize("kind", ["c", "python"])
 @pytest.mark.parametrize("name", PYTHONS)
 def test_line_of_the_await(client, name, kind):
-    needs_gil(name)
     if kind == "python" and name != ONE:
         pytest.skip("tasks of Python: one version stands for all here, test_backtrace_async.py has them all")
     done, said = client(kind, name=name, options=("--async", "--wall=100"))
@@ -401,7 +400,6 @@ def looked_at(looks, begun, ended):
 
 @pytest.mark.parametrize("name", PYTHONS)
 def test_callback_that_holds_the_loop(infprof, laggard, name):
-    needs_gil(name)
     done, held = laggard("lags", name=name)
     rows = waits.rows(done.run, "lag")
     known_ns = min(row.t_ns for row in waits.rows(done.run, "async"))  # from when on tasks are read

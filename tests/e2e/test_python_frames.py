@@ -12,7 +12,7 @@ import pytest
 
 import proc
 from namespaces import unshare
-from pythons import PYTHONS, needs_gil
+from pythons import FREE, PYTHONS, WHY_NOT_FREE, with_gil
 from refuse import PROCESS_VM_READV, refused
 from waiting import wait_for
 
@@ -171,8 +171,7 @@ def test_equal_to_faulthandler(tool, start, tmp_path, name):
 
 @pytest.mark.parametrize("name", PYTHONS)
 def test_subinterpreter_and_gil(tool, start, name):
-    needs_gil(name)
-    words, environment = PYTHONS[name]
+    words, environment = with_gil(name)
     program = """
 import threading, time
 try:
@@ -199,6 +198,18 @@ busy()
     by_id = wait_for(is_told, "a thread that holds the GIL, and one of a subinterpreter")
     assert not by_id[1]["holds"]
     assert by_id[1]["frames"][0][1:3] in (("<string>", 3), ("<script>", 3))
+
+
+@pytest.mark.parametrize("name", FREE or [pytest.param(None, marks=pytest.mark.skip(WHY_NOT_FREE))])
+def test_free_threaded(tool, start, name):
+    """It is known as such, and nobody holds its GIL unless that is on."""
+    code = "import sys, threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=True).start()\n" + WAIT
+    for switch, holders in (("0", {False}), ("1", {False, True})):
+        words, environment = PYTHONS[name]
+        process = start([*words, "-c", code], {**environment, "PYTHON_GIL": switch})
+        looks = [look(tool, process.pid) for _ in range(20)]
+        assert {python[3] for python, _, _ in looks} == {"1"}
+        assert {thread["holds"] for _, _, threads in looks for thread in threads} == holders
 
 
 def test_deep(tool, start):

@@ -11,14 +11,14 @@ import pytest
 
 import waits
 from program import query, run
-from pythons import PYTHONS
+from pythons import FREE, PYTHONS, WHY_NOT_FREE
 from stacks import folded, is_share, pprof
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TRUTH = TOP.parent / "shared" / "truth"
 HZ = 499
 ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
-SOME = [name for name in PYTHONS if name == ONE or re.match(r"3\.(8|13)\.", name)]
+SOME = [name for name in PYTHONS if name == ONE or name in FREE or re.match(r"3\.(8|13)\.", name)]
 pytestmark = pytest.mark.skipif(not PYTHONS, reason="no Python to record")
 
 SPIN = '''\
@@ -211,6 +211,56 @@ def test_names_and_lines(sample, spin, name):
     found = sample([*words, spin, "0.7"], env={**os.environ, **environment})
     check_spin(found, spin, version_of(name))
     assert "a BPF program" in found.sampler["python_method"] and found.sampler["python_processes"] == 1
+
+
+# Threads that run at once where there is no GIL, in calls, generators and C code that calls Python, each for a second of CPU time.
+AT_ONCE = '''\
+import sys, threading, time
+
+def leaf(n):
+    x = 0
+    for i in range(n):
+        x = (x * 5 + i) & 0xffff
+    return x
+
+def deep(n):
+    return deep(n - 1) if n else leaf(200)
+
+def generate():
+    for i in range(20):
+        yield leaf(20)
+
+def calls(end):
+    while time.thread_time() < end: deep(10)
+
+def generators(end):
+    while time.thread_time() < end: sum(generate())
+
+def objects(end):
+    while time.thread_time() < end: sorted([threading.local() for i in range(50)], key=lambda one: leaf(3))
+
+threads = [threading.Thread(target=work, args=(1,)) for work in (calls, generators, objects)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sys._is_gil_enabled())
+'''
+
+
+@pytest.mark.parametrize("name", FREE or [pytest.param(None, marks=pytest.mark.skip(WHY_NOT_FREE))])
+def test_threads_that_run_at_once(sample, tmp_path, name):
+    """What they write beside each other is read as well as with a GIL: 99.5 percent of stacks are whole, and each thread has its own."""
+    program = tmp_path / "at_once.py"
+    program.write_text(AT_ONCE)
+    words, environment = PYTHONS[name]
+    found = sample([*words, program], env={**os.environ, **environment})
+    assert found.done.stdout == "False\n"
+    found.check_merged()
+    seconds = collections.defaultdict(collections.Counter)
+    for row in waits.rows(found.run, "cpu"):
+        for function in {frame.name for frame in row.frames} & {"calls", "generators", "objects"}:
+            seconds[function][row.tid] += row.weight
+    assert set(seconds) == {"calls", "generators", "objects"} and all(len(own) == 1 for own in seconds.values()), seconds
+    assert all(0.9 < sum(own.values()) < 1.05 for own in seconds.values()), seconds
 
 
 @pytest.fixture

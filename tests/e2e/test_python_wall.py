@@ -15,12 +15,12 @@ import waits
 from namespaces import unshare
 from parked import by_faulthandler, parked, start  # noqa: F401 (fixtures)
 from program import query, run
-from pythons import PYTHONS
+from pythons import FREE, PYTHONS, WHY_NOT_FREE, with_gil
 from refuse import BPF, PERF_EVENT_OPEN, refused
 from waiting import wait_for
 
 ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
-SOME = [name for name in PYTHONS if name == ONE or re.match(r"3\.(8|10|12|13)\.|sid", name)]
+SOME = [name for name in PYTHONS if name == ONE or name in FREE or re.match(r"3\.(8|10|12|13)\.|sid", name)]
 pytestmark = pytest.mark.skipif(not PYTHONS, reason="no Python to record")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -124,8 +124,8 @@ def work(record, tmp_path):
     program = tmp_path / "work.py"
     program.write_text(WORK)
 
-    def call(*kinds, name=ONE, options=("--gil",), seconds=2.5, **arguments):
-        words, environment = PYTHONS[name]
+    def call(*kinds, name=ONE, options=("--gil",), seconds=2.5, gil=True, **arguments):
+        words, environment = (with_gil if gil else PYTHONS.get)(name)
         done = record(*options, "--no-snapshots", command=[*words, program, seconds, *kinds], env={**os.environ, **environment}, **arguments)
         assert done.returncode == 0, done.stderr
         found = collections.defaultdict(collections.Counter)
@@ -190,6 +190,16 @@ def test_those_that_have_given_it_away(work, name):
     assert burning["none"] + burning[None] < 0.05 * sum(burning.values()), burning
     other = found[next(one["tid"] for one in said if one["kind"] == "compress")]
     assert other["none"] > 0, other
+
+
+@pytest.mark.skipif(not FREE, reason=WHY_NOT_FREE)
+def test_gil_that_is_off(infprof, work):
+    """There is none to hold or to wait for, and that is said; threads that wait for something else do not wait for it."""
+    done, said, found = work("burn", "burn", "nap", name=FREE[0], gil=False)
+    assert {gil for own in found.values() for gil in own} == {None}, found
+    told = json.loads(run([infprof, "report", "--json", "-r", done.run.path]).stdout)["gil"]
+    assert told["threads"] == [] and re.fullmatch(r"Python in process \d+ is free-threaded, and its GIL is off: .*", told["not_known"]), told
+    assert "is free-threaded, and its GIL is off" in " ".join(run([infprof, "report", "gil", "-r", done.run.path]).stdout.split())
 
 
 def test_those_that_release_it(work):
@@ -290,7 +300,7 @@ def threads_of(run_dir):
 @pytest.mark.parametrize("name", SOME)
 def test_names_of_threads(infprof, run_dir, tmp_path, name):
     """Those that Python has, beside the system's: of threads that it started, not of its first one."""
-    words, environment = PYTHONS[name]
+    words, environment = with_gil(name)
     (tmp_path / "named.py").write_text(NAMED)
     with subprocess.Popen([*words, tmp_path / "named.py"], env={**os.environ, **environment, "PYTHONUTF8": "1"}, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as process, \
@@ -398,7 +408,7 @@ def test_children_of_a_fork(record, tmp_path, name, before):
         pytest.skip("needs root")
     program = tmp_path / "fork.py"
     program.write_text(FORK)
-    words, environment = PYTHONS[name]
+    words, environment = with_gil(name)
     done = record("--wall=50", "--no-snapshots", command=[*before, *words, program], env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     gil = collections.defaultdict(collections.Counter)

@@ -7,7 +7,7 @@
 
 #include "python_memory.h"
 
-enum { FIRST = 0x308, LAST = 0x30f };
+enum { FIRST = FAKE_FIRST, LAST = FAKE_LAST };
 
 static struct infp_python_code code;
 

@@ -8,12 +8,14 @@
 #include "python_memory.h"
 #include "unwind/python/task.h"
 
-enum { FIRST = 0x308, LAST = 0x30f, MAX = 16 };
+enum { MAX = 16 };
 enum { TYPE_DICT = 1 << 29, TYPE_LIST = 1 << 25, TYPE_TUPLE = 1 << 26, TYPE_HEAP = 1 << 9 };
 
-/* AsyncioDebug of 3.14.10 of Debian. */
+/* AsyncioDebug of 3.14.10 of Debian, and as the sources of a free-threaded one have it. */
 static const uint64_t asyncio_words[INFP_PYTHON_ASYNCIO_DEBUG / 8] = { 168,     136,   96,  108, 109, 128, 152,
                                                                        2258640, 10880, 936, 864, 872, 880 };
+static const uint64_t asyncio_free_words[INFP_PYTHON_ASYNCIO_DEBUG / 8] = { 192,    152,   112,   124, 125, 144, 168,
+                                                                            249976, 17304, 19216, 864, 872, 880 };
 
 struct world {
         struct fake *fake;
@@ -25,23 +27,29 @@ struct world {
         uint64_t none, interpreter, module, loop, code, task[2], future, coroutine[2];
 };
 
+/* Where a member is that stands there after a head of 16 bytes. */
+static uint64_t in(const struct world *w, uint64_t object, unsigned offset)
+{
+        return object + w->fake->layout.object_type - 8 + offset;
+}
+
 static uint64_t new_type(struct world *w, const char *name, uint64_t flags, uint64_t size, uint64_t dict_offset)
 {
         const uint64_t address = fake_take(w->fake, 1024), text = fake_take(w->fake, strlen(name) + 1);
 
         memcpy(fake_at(w->fake, text), name, strlen(name) + 1);
-        fake_put(w->fake, address + 24, text);
-        fake_put(w->fake, address + 32, size);
-        fake_put(w->fake, address + 168, flags);
-        fake_put(w->fake, address + 288, dict_offset);
+        fake_put(w->fake, in(w, address, 24), text);
+        fake_put(w->fake, in(w, address, 32), in(w, size, 0));
+        fake_put(w->fake, in(w, address, 168), flags);
+        fake_put(w->fake, in(w, address, 288), dict_offset ? in(w, dict_offset, 0) : 0);
         return address;
 }
 
 static uint64_t new_object(struct world *w, uint64_t type, uint64_t size)
 {
-        const uint64_t address = fake_take(w->fake, size);
+        const uint64_t address = fake_take(w->fake, in(w, size, 0));
 
-        fake_put(w->fake, address + 8, type);
+        fake_put(w->fake, in(w, address, 8), type);
         return address;
 }
 
@@ -49,7 +57,7 @@ static uint64_t new_text(struct world *w, const char *text)
 {
         const uint64_t address = fake_text(w->fake, text);
 
-        fake_put(w->fake, address + 8, w->type_str);
+        fake_put(w->fake, in(w, address, 8), w->type_str);
         return address;
 }
 
@@ -74,7 +82,7 @@ static uint64_t new_dict(struct world *w, const char *const *names, const uint64
                 fake_put(w->fake, keys + 8, 8);
                 fake_put(w->fake, keys + 32, n);
         }
-        fake_put(w->fake, dict + 32, keys);
+        fake_put(w->fake, in(w, dict, 32), keys);
         return dict;
 }
 
@@ -83,7 +91,7 @@ static uint64_t new_instance(struct world *w, uint64_t type, const char *name, u
         const uint64_t object = new_object(w, type, 32);
         const char *const names[] = { name, NULL };
 
-        fake_put(w->fake, object + 16, new_dict(w, names, &value));
+        fake_put(w->fake, in(w, object, 16), new_dict(w, names, &value));
         return object;
 }
 
@@ -91,8 +99,8 @@ static uint64_t new_set(struct world *w, const uint64_t *members, unsigned n)
 {
         const uint64_t set = new_object(w, w->type_set, 64), table = fake_take(w->fake, (uint64_t) 8 * 16);
 
-        fake_put(w->fake, set + 32, 7);
-        fake_put(w->fake, set + 40, table);
+        fake_put(w->fake, in(w, set, 32), 7);
+        fake_put(w->fake, in(w, set, 40), table);
         for (unsigned i = 0; i < n; i++) {
                 fake_put(w->fake, table + (uint64_t) (2 * i + 1) * 16, members[i]);
                 fake_put(w->fake, table + (uint64_t) (2 * i + 1) * 16 + 8, 1000 + i);
@@ -103,11 +111,11 @@ static uint64_t new_set(struct world *w, const uint64_t *members, unsigned n)
 static uint64_t new_list(struct world *w, uint64_t type, const uint64_t *items, unsigned n)
 {
         const uint64_t list = new_object(w, type, 24 + 8 * (uint64_t) n),
-                       at = type == w->type_tuple ? list + 24 : fake_take(w->fake, 8 * (uint64_t) n + 8);
+                       at = type == w->type_tuple ? in(w, list, 24) : fake_take(w->fake, 8 * (uint64_t) n + 8);
 
-        fake_put(w->fake, list + 16, n);
+        fake_put(w->fake, in(w, list, 16), n);
         if (type != w->type_tuple)
-                fake_put(w->fake, list + 24, at);
+                fake_put(w->fake, in(w, list, 24), at);
         for (unsigned i = 0; i < n; i++)
                 fake_put(w->fake, at + 8 * (uint64_t) i, items[i]);
         return list;
@@ -148,7 +156,7 @@ static uint64_t new_task(struct world *w, const char *name, uint64_t coroutine, 
 {
         const uint64_t task = new_object(w, w->type_task, 256), at = task + w->tasks.task_waiter;
 
-        fake_put(w->fake, task + 16, w->loop);
+        fake_put(w->fake, in(w, task, 16), w->loop);
         fake_put(w->fake, at, waiter ? waiter : w->none);
         fake_put(w->fake, at + 8, coroutine);
         fake_put(w->fake, at + 16, new_text(w, name));
@@ -187,10 +195,10 @@ static void make_lists(struct world *w)
         const uint64_t values[] = { w->none, module };
         uint64_t node, head;
 
-        fake_put(w->fake, ref + 16, w->task[0]);
-        fake_put(w->fake, dead + 16, w->none);
+        fake_put(w->fake, in(w, ref, 16), w->task[0]);
+        fake_put(w->fake, in(w, dead, 16), w->none);
         w->module = new_dict(w, names, sets);
-        fake_put(w->fake, module + 16, w->module);
+        fake_put(w->fake, in(w, module, 16), w->module);
         fake_put(w->fake, w->interpreter + w->tasks.interp_modules, new_dict(w, modules, values));
         if (!has_list)
                 return;
@@ -205,17 +213,17 @@ static void make_lists(struct world *w)
         fake_put(w->fake, head + 8, head);
 }
 
-static struct world make(uint16_t version)
+static struct world make(uint16_t build)
 {
-        struct world w = { .fake = fake_new(version) };
+        struct world w = { .fake = fake_new(build) };
         uint64_t iterator;
 
-        assert_true(infp_python_task_layout_of(&w.fake->layout,
-                                               version < 0x30d ? NULL : (const uint8_t *) fake_words[version - 0x30d],
-                                               (const uint8_t *) asyncio_words, &w.tasks));
+        assert_true(infp_python_task_layout_of(
+                &w.fake->layout, fake_runtime(build),
+                (const uint8_t *) (build < FAKE_FREE ? asyncio_words : asyncio_free_words), &w.tasks));
         assert_true(w.tasks.knows_tasks);
         make_types(&w);
-        w.interpreter = fake_take(w.fake, 16384);
+        w.interpreter = fake_take(w.fake, 32768);
         w.thread = (struct infp_python_thread){ .state = fake_take(w.fake, 2048), .interpreter = w.interpreter };
         w.loop = new_object(&w, w.type_instance, 32);
         w.code = fake_code(w.fake, fake_text(w.fake, "a.py"), fake_text(w.fake, "f"), 7, "", 0);
@@ -234,7 +242,7 @@ static struct world make(uint16_t version)
         }
         w.future = new_object(&w, w.type_task, 256);
         iterator = new_object(&w, w.type_iterator, 32);
-        fake_put(w.fake, iterator + 16, w.future);
+        fake_put(w.fake, in(&w, iterator, 16), w.future);
         w.coroutine[1] = new_coroutine(&w, iterator);
         w.coroutine[0] = new_coroutine(&w, w.coroutine[1]);
         w.task[0] = new_task(&w, "first", w.coroutine[0], w.future);
@@ -249,8 +257,8 @@ static struct world make(uint16_t version)
 static void test_tasks(void **state)
 {
         (void) state;
-        for (uint16_t version = FIRST; version <= LAST; version++) {
-                struct world w = make(version);
+        for (uint16_t build = FAKE_FIRST; build <= FAKE_LAST; build++) {
+                struct world w = make(build);
                 struct infp_python_asyncio asyncio;
                 struct infp_python_frame frames[MAX];
                 struct infp_python_task task;
@@ -274,6 +282,11 @@ static void test_tasks(void **state)
                             frames[0].address != frames[1].address);
                 assert_int_equal(infp_python_task_read(&w.objects, &asyncio, found[0], &task, frames, 1), 0);
                 assert_int_equal(task.chain, INFP_PYTHON_CHAIN_TOO_DEEP);
+                if (w.tasks.state_locked) { /* another thread asks what it awaits */
+                        *fake_at(w.fake, w.coroutine[0] + w.tasks.generator_state) = 3;
+                        infp_python_task_read(&w.objects, &asyncio, found[0], &task, frames, MAX);
+                        assert_int_equal(task.n_frames, 2);
+                }
                 assert_int_equal(infp_python_task_read(&w.objects, &asyncio, found[1], &task, frames, MAX), 0);
                 assert_string_equal(task.name, "second");
                 assert_int_equal(task.state, INFP_PYTHON_TASK_CREATED);
@@ -294,8 +307,8 @@ static void test_states_and_cycle(void **state)
                                                               INFP_PYTHON_TASK_DONE };
         (void) state;
 
-        for (uint16_t version = FIRST; version <= LAST; version++) {
-                struct world w = make(version);
+        for (uint16_t build = FAKE_FIRST; build <= FAKE_LAST; build++) {
+                struct world w = make(build);
                 const struct infp_python_asyncio asyncio = { .interpreter = w.interpreter, .module = w.module };
                 struct infp_python_frame frames[MAX];
                 struct infp_python_task task;
@@ -307,7 +320,7 @@ static void test_states_and_cycle(void **state)
                         assert_int_equal(task.state, states[i]);
                         assert_int_equal(task.n_frames, i ? 0 : 2);
                 }
-                fake_put(w.fake, w.task[0] + 48, w.loop);
+                fake_put(w.fake, in(&w, w.task[0], 48), w.loop);
                 assert_int_equal(infp_python_task_read(&w.objects, &asyncio, w.task[0], &task, frames, MAX), 0);
                 assert_int_equal(task.state, INFP_PYTHON_TASK_FAILED);
                 *fake_at(w.fake, w.task[0] + w.tasks.task_state) = 3;
@@ -327,8 +340,8 @@ static void test_states_and_cycle(void **state)
 static void test_relations(void **state)
 {
         (void) state;
-        for (uint16_t version = FIRST; version <= LAST; version++) {
-                struct world w = make(version);
+        for (uint16_t build = FAKE_FIRST; build <= FAKE_LAST; build++) {
+                struct world w = make(build);
                 const uint64_t group = new_instance(&w, w.type_group, "_parent_task", w.task[1]),
                                method = new_object(&w, w.type_method, 48),
                                type_gather = new_type(&w, "_GatheringFuture", TYPE_HEAP, 32, 16),
@@ -338,8 +351,8 @@ static void test_relations(void **state)
                 uint64_t found[MAX];
 
                 w.objects.tasks = &w.tasks;
-                fake_put(w.fake, method + 24, group);
-                fake_put(w.fake, w.task[0] + 40, new_list(&w, w.type_list, &pair, 1));
+                fake_put(w.fake, in(&w, method, 24), group);
+                fake_put(w.fake, in(&w, w.task[0], 40), new_list(&w, w.type_list, &pair, 1));
                 assert_int_equal(infp_python_woken(&w.objects, w.task[0], found, MAX), 2);
                 assert_true(found[0] == group && found[1] == w.task[1]);
                 assert_true(infp_python_is_gather(&w.objects, gather));
@@ -347,8 +360,8 @@ static void test_relations(void **state)
                 assert_true(found[0] == w.task[0] && found[1] == w.task[1]);
                 assert_int_equal(infp_python_gathered(&w.objects, gather, found, 1), 1);
                 assert_int_equal(infp_python_gathered(&w.objects, w.future, found, MAX), 0);
-                assert_int_equal(infp_python_knows_awaiters(&w.objects, w.task[0]), version >= 0x30e);
-                if (version >= 0x30e) {
+                assert_int_equal(infp_python_knows_awaiters(&w.objects, w.task[0]), w.fake->layout.version >= 0x30e);
+                if (w.fake->layout.version >= 0x30e) {
                         fake_put(w.fake, w.task[0] + w.tasks.awaited_by, w.task[1]);
                         assert_int_equal(infp_python_awaiters(&w.objects, w.task[0], found, MAX), 1);
                         assert_int_equal(found[0], w.task[1]);
@@ -364,8 +377,8 @@ static void test_relations(void **state)
 static void test_queue(void **state)
 {
         (void) state;
-        for (uint16_t version = FIRST; version <= LAST; version++) {
-                struct world w = make(version);
+        for (uint16_t build = FAKE_FIRST; build <= FAKE_LAST; build++) {
+                struct world w = make(build);
                 const uint64_t queue = new_object(&w, new_type(&w, "collections.deque", TYPE_HEAP, 200, 0), 200),
                                socket = new_object(&w, new_type(&w, "_socket.socket", TYPE_HEAP, 48, 0), 48),
                                values[] = { queue, socket }, values_swapped[] = { socket, queue };
@@ -374,27 +387,27 @@ static void test_queue(void **state)
                 uint64_t taken, again;
 
                 w.objects.tasks = &w.tasks;
-                fake_put(w.fake, w.loop + 16, new_dict(&w, names, values));
-                fake_put(w.fake, socket + 16, 5);
-                fake_put(w.fake, queue + 16, 3); /* of 7 that were appended 4 were taken */
-                fake_put(w.fake, queue + 56, 11);
-                fake_put(w.fake, queue + 64, UINT64_MAX);
+                fake_put(w.fake, in(&w, w.loop, 16), new_dict(&w, names, values));
+                fake_put(w.fake, in(&w, socket, 16), 5);
+                fake_put(w.fake, in(&w, queue, 16), 3); /* of 7 that were appended 4 were taken */
+                fake_put(w.fake, in(&w, queue, 56), 11);
+                fake_put(w.fake, in(&w, queue, 64), UINT64_MAX);
                 assert_int_equal(infp_python_loop_queue(&w.objects, w.loop, &found), 0);
                 assert_int_equal(found.address, queue);
                 assert_int_equal(found.fd, 5);
                 assert_int_equal(infp_python_queue_taken(&w.objects, &found, &taken), 0);
-                fake_put(w.fake, queue + 16, 5);
-                fake_put(w.fake, queue + 56, 13);
+                fake_put(w.fake, in(&w, queue, 16), 5);
+                fake_put(w.fake, in(&w, queue, 56), 13);
                 assert_int_equal(infp_python_queue_taken(&w.objects, &found, &again), 0);
                 assert_int_equal(taken, again);
-                fake_put(w.fake, queue + 16, 4);
-                fake_put(w.fake, queue + 56, 14);
+                fake_put(w.fake, in(&w, queue, 16), 4);
+                fake_put(w.fake, in(&w, queue, 56), 14);
                 assert_int_equal(infp_python_queue_taken(&w.objects, &found, &again), 0);
                 assert_int_not_equal(taken, again);
-                fake_put(w.fake, queue + 64, 7);
+                fake_put(w.fake, in(&w, queue, 64), 7);
                 assert_int_equal(infp_python_queue_taken(&w.objects, &found, &again), -EBADMSG);
                 assert_int_equal(infp_python_loop_queue(&w.objects, w.future, &found), -ENOENT);
-                fake_put(w.fake, w.loop + 16, new_dict(&w, names, values_swapped));
+                fake_put(w.fake, in(&w, w.loop, 16), new_dict(&w, names, values_swapped));
                 assert_int_equal(infp_python_loop_queue(&w.objects, w.loop, &found), -ENOENT);
                 free(w.fake);
         }
@@ -404,8 +417,8 @@ static void test_queue(void **state)
 static void test_callback(void **state)
 {
         (void) state;
-        for (uint16_t version = FIRST; version <= LAST; version++) {
-                struct world w = make(version);
+        for (uint16_t build = FAKE_FIRST; build <= FAKE_LAST; build++) {
+                struct world w = make(build);
                 const uint64_t file = fake_text(w.fake, "events.py"),
                                run = fake_code(w.fake, file, fake_text(w.fake, "_run"), 7, "", 0),
                                once = fake_code(w.fake, file, fake_text(w.fake, "_run_once"), 7, "", 0);
@@ -426,8 +439,8 @@ static void test_callback(void **state)
 static void test_damaged(void **state)
 {
         (void) state;
-        for (uint16_t version = FIRST; version <= LAST; version++) {
-                struct world w = make(version);
+        for (uint16_t build = FAKE_FIRST; build <= FAKE_LAST; build++) {
+                struct world w = make(build);
                 const uint64_t wrong[] = { 0, UINT64_MAX, FAKE_BASE, w.coroutine[0], UINT64_C(1) << 62 };
 
                 w.objects.tasks = &w.tasks;
@@ -486,9 +499,13 @@ static void test_layouts(void **state)
                         infp_python_task_layout_of(&l, (const uint8_t *) fake_words[1], (const uint8_t *) words, &t));
                 assert_false(t.knows_tasks);
         }
-        l.is_free_threaded = true;
-        assert_false(
-                infp_python_task_layout_of(&l, (const uint8_t *) fake_words[1], (const uint8_t *) asyncio_words, &t));
+        assert_true(fake_layout(FAKE_FREE, &l));
+        assert_true(infp_python_task_layout_of(&l, fake_runtime(FAKE_FREE), NULL, &t));
+        assert_int_equal(t.task_state, 112);
+        assert_int_equal(t.task_waiter, 128);
+        assert_int_equal(t.generator_frame, 88);
+        assert_int_equal(t.thread_loop, 312);
+        assert_int_equal(t.type_cached_keys, 896);
         assert_true(fake_layout(0x30d, &l));
         assert_true(infp_python_task_layout_of(&l, (const uint8_t *) fake_words[0], NULL, &t));
         assert_int_equal(t.thread_loop, 304);

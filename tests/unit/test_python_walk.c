@@ -7,7 +7,7 @@
 
 #include "python_memory.h"
 
-enum { FIRST = 0x308, LAST = 0x30f, MAX = 64 };
+enum { FIRST = FAKE_FIRST, LAST = FAKE_LAST, MAX = 64 };
 
 static void test_layouts(void **state)
 {
@@ -16,16 +16,40 @@ static void test_layouts(void **state)
 
         for (uint16_t version = FIRST; version <= LAST; version++) {
                 assert_true(fake_layout(version, &l));
-                assert_int_equal(l.version, version);
+                assert_int_equal(l.version, version < FAKE_FREE ? version : version - 3);
                 assert_true(l.thread_frame + 8 <= l.thread_size && l.thread_pthread + 8 <= l.thread_size);
                 assert_true(l.frame_previous + 8 <= l.frame_size && l.frame_code + 8 <= l.frame_size);
                 assert_true(l.code_line_table + 8 <= l.code_size);
-                assert_false(l.is_free_threaded);
+                assert_int_equal(l.is_free_threaded, version >= FAKE_FREE);
         }
         assert_false(infp_python_layout_of(0x307, &l));
         assert_false(infp_python_layout_of(0x30d, &l));
         assert_false(infp_python_layout_of(0x207, &l));
         assert_false(infp_python_layout_of(0, &l));
+}
+
+/* By the headers of each version. */
+static void test_free_threaded_offsets(void **state)
+{
+        struct infp_python_layout l;
+        (void) state;
+
+        assert_true(fake_layout(FAKE_FREE, &l));
+        assert_int_equal(l.object_type, 24);
+        assert_int_equal(l.frame_bytecode_index, INFP_PYTHON_ABSENT);
+        assert_int_equal(l.str_kind_shift, 2);
+        assert_int_equal(l.code_version, 108);
+        assert_int_equal(l.gil_holder, 16);
+        assert_true(fake_layout(FAKE_FREE + 1, &l));
+        assert_int_equal(l.frame_bytecode_index, 72);
+        assert_int_equal(l.code_per_thread, 224);
+        assert_int_equal(l.code_bytes, 232);
+        assert_int_equal(l.str_state, 48);
+        assert_int_equal(l.str_kind_shift, 8);
+        assert_true(fake_layout(FAKE_FREE + 2, &l));
+        assert_int_equal(l.frame_bytecode_index, 72);
+        assert_int_equal(l.code_per_thread, 224);
+        assert_int_equal(l.thread_base, 80);
 }
 
 /* Of 3.13, 3.14 and 3.15, by their DWARF and headers. */
@@ -209,22 +233,22 @@ static void test_shims(void **state)
                 const uint64_t base = fake_take(fake, 96), shim = fake_take(fake, 96), frame = fake_take(fake, 96);
                 struct infp_python_frame frames[MAX];
                 enum infp_python_end end;
+                const bool has_base = fake->layout.version == 0x30f;
                 uint64_t thread;
 
                 fake_frame(fake, base, 0x5000, 0, 0, INFP_PYTHON_OWNER_SHIM, false);
-                fake_frame(fake, shim, 0x5000, version == 0x30f ? base : 0, 0, INFP_PYTHON_OWNER_SHIM, false);
-                fake_frame(fake, frame, 0x6000 + (version >= 0x30e), shim, 0, 0, false);
+                fake_frame(fake, shim, 0x5000, has_base ? base : 0, 0, INFP_PYTHON_OWNER_SHIM, false);
+                fake_frame(fake, frame, 0x6000 + (fake->layout.version >= 0x30e), shim, 0, 0, false);
                 thread = fake_thread(fake, 0, frame);
-                if (version == 0x30f)
+                if (has_base)
                         fake_put(fake, thread + fake->layout.thread_base, base);
-                assert_int_equal(infp_python_walk(&fake->layout, &memory, thread, frames, MAX, &end),
-                                 version == 0x30f ? 3 : 2);
+                assert_int_equal(infp_python_walk(&fake->layout, &memory, thread, frames, MAX, &end), has_base ? 3 : 2);
                 assert_int_equal(end, INFP_PYTHON_WHOLE);
                 assert_int_equal(frames[0].code, 0x6000);
                 assert_false(frames[0].is_entry);
                 assert_int_equal(frames[1].code, 0);
                 assert_true(frames[1].is_entry);
-                if (version == 0x30f) {
+                if (has_base) {
                         assert_int_equal(frames[2].owner, INFP_PYTHON_OWNER_C_STACK);
                         assert_false(frames[2].is_entry);
                 }
@@ -338,6 +362,8 @@ static void test_threads(void **state)
                         fake_put(fake, two + l->interp_gil, gil);
                         fake_put(fake, gil + l->gil_holder, threads[1]);
                         fake_put32(fake, gil + l->gil_locked, 1);
+                        if (l->is_free_threaded)
+                                fake_put32(fake, gil, INT32_MAX); /* it is on */
                 }
                 assert_int_equal(infp_python_threads(l, &memory, runtime, found, 8, &is_whole), 3);
                 assert_true(is_whole);
@@ -346,6 +372,16 @@ static void test_threads(void **state)
                         assert_int_equal(found[i].pthread, 0x7f00 + i);
                         assert_int_equal(found[i].holds_gil, i == 1);
                         assert_int_equal(found[i].interpreter_id, i / 2);
+                }
+                if (l->is_free_threaded) {
+                        struct infp_python_gil read;
+
+                        assert_true(infp_python_gil_read(l, &memory, runtime, one, &read) && !read.is_off);
+                        fake_put32(fake, gil, 0);
+                        assert_false(infp_python_gil_read(l, &memory, runtime, one, &read));
+                        assert_true(read.is_off);
+                        infp_python_threads(l, &memory, runtime, found, 8, &is_whole);
+                        assert_false(found[1].holds_gil);
                 }
                 assert_int_equal(infp_python_threads(l, &memory, runtime, found, 2, &is_whole), 2);
                 assert_false(is_whole);
@@ -366,6 +402,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_layouts),
                 cmocka_unit_test(test_debug_offsets),
+                cmocka_unit_test(test_free_threaded_offsets),
                 cmocka_unit_test(test_damaged_offsets),
                 cmocka_unit_test(test_fake_versions),
                 cmocka_unit_test(test_walk),

@@ -15,15 +15,15 @@ apt_apart() {
                 -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Retries=2 "$@"
 }
 
-# The machine's own mirror has sid, too.
+# lists_of_sid FOLDER [TYPE]: of packages, or (deb-src) of sources. The machine's own mirror has sid, too.
 lists_of_sid() {
-        local folder=$1 mirror
+        local folder=$1 type=${2:-deb} mirror
         mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
                 awk '$1 == "Debian" && $2 == "main" && $3 !~ /security/ { print $3; exit }')
         [[ -n $mirror ]] || return 1
         mkdir -p "$folder"/{sources,state/lists/partial,cache/archives/partial}
         : >"$folder/status"
-        printf '%s\n' 'Types: deb' "URIs: $mirror" 'Suites: sid' 'Components: main' \
+        printf '%s\n' "Types: $type" "URIs: $mirror" 'Suites: sid' 'Components: main' \
                 'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg' >"$folder/sources/sid.sources"
         quiet pythons apt_apart "$folder" apt-get update
 }
@@ -59,7 +59,7 @@ setup_pythons() {
                 say "    not there: tests do without them"
 }
 
-# Part "bench" adds the debug build of one of them. No registry has a free-threaded build.
+# Part "bench" adds the debug build of one of them.
 debug_python=python3.14-dbg
 debug_is_ready() { stamp_is "$pythons/.stamp-debug" "$debug_python"; }
 install_debug() {
@@ -69,4 +69,46 @@ install_debug() {
         rm -r "$temp/sid/usr/lib/debug"
         cp -r "$temp/sid/." "$pythons"
         stamp_set "$pythons/.stamp-debug" "$debug_python"
+}
+
+# No registry has a free-threaded build: part "bench" compiles them, with this machine's compiler and C library.
+free_versions='3.13 3.14'
+free_is_ready() { stamp_is "$free_threaded/.stamp" "$free_version"; }
+
+# source_of_sid PACKAGE: in $temp/source, the newest of those that sid lists and the mirror has
+source_of_sid() {
+        local package=$1 version
+        lists_of_sid "$temp/apt" deb-src || return 1
+        for version in $(apt_apart "$temp/apt" apt-cache showsrc "$package" | sed -n 's/^Version: //p' | sort -rV); do
+                mkdir "$temp/files" "$temp/source"
+                (cd "$temp/files" && apt_apart "$temp/apt" apt-get source --download-only "$package=$version") >"$deps/log/pythons.txt" 2>&1 &&
+                        quiet pythons tar -xJf "$temp"/files/*.orig.tar.xz -C "$temp/source" --strip-components=1 && return
+                rm -r "$temp/files" "$temp/source"
+        done
+        return 1
+}
+
+# 3 minutes of CPU; optimisation by profiles would take half an hour.
+install_free() {
+        temp_dir
+        source_of_sid "python$free_version" || return 1
+        (
+                cd "$temp/source"
+                quiet free-threaded nice ./configure -q --prefix="$free_threaded/usr" --disable-gil --disable-test-modules --without-ensurepip \
+                        --without-static-libpython CFLAGS='-O2 -g1' &&
+                        quiet free-threaded nice make -s -j"$(nproc)" &&
+                        quiet free-threaded nice make -s install DESTDIR="$temp/root"
+        ) || return 1
+        stamp_set "$temp/root$free_threaded/.stamp" "$free_version"
+        replace "$temp/root$free_threaded" "$free_threaded"
+        item_paths=("$free_threaded")
+}
+
+setup_free() {
+        local free_version free_threaded
+        for free_version in $free_versions; do
+                free_threaded=$deps/pythons/free-threaded-$free_version
+                install_item "a free-threaded Python $free_version, of Debian sid's source" "it is read in tests; to compile it takes minutes" \
+                        free_is_ready install_free || say "    not there: tests do without it"
+        done
 }

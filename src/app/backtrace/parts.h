@@ -120,6 +120,7 @@ void infp_backtrace_python_names(struct infp_backtrace_python *python,
 /* The number of the thread as its own namespace has it; 0: not known. */
 int32_t infp_backtrace_python_number(const struct infp_backtrace_python *python,
                                      const struct infp_python_thread *thread);
+bool infp_backtrace_python_gil_is_off(const struct infp_backtrace_python *python, uint64_t interpreter);
 /* A frame as it is shown. False: a shim. */
 bool infp_backtrace_python_frame(const struct infp_backtrace_python *python, const struct infp_backtrace_walked *walked,
                                  uint32_t i, struct infp_backtrace_frame *ret);

@@ -497,8 +497,10 @@ static void note_gils(struct taking *t)
                         if (!INFP_ONE_MORE(process->gils, process->n_gils))
                                 return;
                         gil = &process->gils[process->n_gils++];
-                        *gil = (struct infp_backtrace_gil){ .interpreter = thread->interpreter_id,
-                                                            .is_absent = t->python.found.layout.is_free_threaded };
+                        *gil = (struct infp_backtrace_gil){
+                                .interpreter = thread->interpreter_id,
+                                .is_off = infp_backtrace_python_gil_is_off(&t->python, thread->interpreter),
+                        };
                 }
                 if (thread->holds_gil) {
                         gil->is_held = true;

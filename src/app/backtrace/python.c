@@ -199,6 +199,14 @@ static void walk_outer(const struct infp_backtrace_python *python, uint64_t pthr
         }
 }
 
+bool infp_backtrace_python_gil_is_off(const struct infp_backtrace_python *python, uint64_t interpreter)
+{
+        struct infp_python_gil gil = { 0 };
+
+        infp_python_gil_read(&python->found.layout, &python->memory, python->found.runtime, interpreter, &gil);
+        return gil.is_off;
+}
+
 static bool holds_gil(const struct infp_backtrace_python *python, const struct infp_python_thread *thread)
 {
         return infp_python_gil_holder(&python->found.layout, &python->memory, python->found.runtime,

@@ -504,9 +504,6 @@ int infp_python_find(int root_fd, pid_t pid, struct infp_python *ret, struct inf
 
 const char *infp_python_gil_problem(const struct infp_python *python)
 {
-        if (python->layout.is_free_threaded)
-                return "it is a free-threaded build, whose threads wait for no GIL unless that is switched on, which "
-                       "is not read";
         if (!python->has_glibc)
                 return "its C library is not glibc, whose condition variables show who waits for the GIL";
         return NULL;
@@ -520,8 +517,6 @@ const char *infp_python_tasks_problem(const struct infp_python *python, const st
                    has_asyncio = python->asyncio_debug &&
                                  memory->read(memory->context, python->asyncio_debug, asyncio, sizeof(asyncio)) == 0;
 
-        if (python->layout.is_free_threaded)
-                return "this is a free-threaded build, whose tasks are not read yet";
         if (infp_python_task_layout_of(&python->layout, has_runtime ? runtime : NULL, has_asyncio ? asyncio : NULL,
                                        ret))
                 return NULL;

@@ -21,7 +21,7 @@ struct wall {
         uint64_t mappings_ns;
         uint64_t slow_ns; /* since when the rate has been reduced; 0: it is not */
         double said_rate; /* the reduced rate that `sources` has; 0: none */
-        bool has_said_refused, has_said_queue;
+        bool has_said_refused, has_said_queue, has_said_gil;
 };
 
 static bool is_wanted(const struct infp_sampler_options *options)
@@ -97,7 +97,7 @@ static void on_python(void *state, int32_t pid, uint64_t program, const struct i
         struct infp_wall_python *read = python ? infp_wall_python_new(program, python) : NULL;
         struct wall *wall = state;
 
-        if (read && options->async && !python->layout.is_free_threaded)
+        if (read && options->async)
                 infp_wall_python_want_tasks(read, python, options->env->root_fd);
         infp_wall_reader_python(wall->rows.reader, pid, read);
 }
@@ -132,6 +132,21 @@ static void say_queue(struct wall *wall, const struct infp_wall_reader_counts *c
                          "an event loop keeps its callbacks where they are not read, as uvloop does: whether one of "
                          "them held it is not known",
                          "run the program with asyncio's own loop to see it");
+}
+
+/* It may be switched on at any time, by a module that needs it. */
+static void say_gil(struct wall *wall, const struct infp_wall_reader_counts *counts)
+{
+        char reason[REASON];
+
+        if (wall->has_said_gil || !counts->gil_off_pid)
+                return;
+        wall->has_said_gil = true;
+        snprintf(reason, sizeof(reason),
+                 "Python in process %d is free-threaded, and its GIL is off: there is none to hold or to wait for",
+                 counts->gil_off_pid);
+        infp_emit_source(wall->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_GIL,
+                         infp_stack_modes[INFP_STACK_WALL].name, INFP_ABSENT, reason, NULL);
 }
 
 static bool is_near(double a, double b)
@@ -188,6 +203,7 @@ static uint64_t turn(void *state, uint64_t now_ns)
         wall->context->emit->t_ns = now_ns;
         say_refused(wall, &counts.refused);
         say_queue(wall, &counts);
+        say_gil(wall, &counts);
         if (counts.wanted)
                 say_rate(wall, &counts, now_ns);
         return now_ns + TURN_NS;

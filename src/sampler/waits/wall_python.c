@@ -319,21 +319,22 @@ static bool is_in_condition(struct infp_wall_python *python, const struct infp_p
 /* moment NULL: it runs. */
 static enum infp_gil gil_of(struct infp_wall_python *python, const struct infp_python_memory *memory,
                             const struct infp_python_thread *thread, const struct infp_wall_moment *moment,
-                            bool *ret_in_condition, uint32_t *ret_n_waiting)
+                            bool *ret_in_condition, struct infp_wall_python_found *ret)
 {
-        struct infp_python_gil gil;
+        struct infp_python_gil gil = { 0 };
         uint64_t at;
 
         *ret_in_condition = false;
-        *ret_n_waiting = 0;
-
-        if (!python->has_gil ||
-            !infp_python_gil_read(&python->process.layout, memory, python->process.runtime, thread->interpreter, &gil))
+        ret->n_waiting = 0;
+        if (!python->has_gil || !infp_python_gil_read(&python->process.layout, memory, python->process.runtime,
+                                                      thread->interpreter, &gil)) {
+                ret->gil_is_off = gil.is_off;
                 return INFP_GIL_UNKNOWN;
+        }
         if (gil.holder == thread->state)
                 return INFP_GIL_HELD;
         if (!moment) {
-                *ret_n_waiting = count_waiting(python, memory, &gil);
+                ret->n_waiting = count_waiting(python, memory, &gil);
                 return INFP_GIL_NONE;
         }
         if (!moment->has_call)
@@ -373,10 +374,11 @@ static uint32_t begin(struct infp_wall_python *python, int proc_fd, const struct
         ret->has_frames = ret->is_alone = false;
         ret->n = 0;
         ret->n_waiting = 0;
+        ret->gil_is_off = false;
         thread->waits_in_gil = false;
-        ret->gil = place == UINT32_MAX ? INFP_GIL_UNKNOWN
-                                       : gil_of(python, memory, &python->threads[place], moment, &thread->waits_in_gil,
-                                                &ret->n_waiting);
+        ret->gil = place == UINT32_MAX
+                           ? INFP_GIL_UNKNOWN
+                           : gil_of(python, memory, &python->threads[place], moment, &thread->waits_in_gil, ret);
         return place;
 }
 

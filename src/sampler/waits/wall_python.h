@@ -16,6 +16,7 @@ struct infp_wall_python_found {
         enum infp_gil gil;
         /* INFP_GIL_NONE of a thread that runs, or was woken: how many wait in the GIL's condition variables, it perhaps among them. */
         uint32_t n_waiting;
+        bool gil_is_off;     /* of a free-threaded build: then gil is not known */
         bool has_frames;     /* false: it runs no Python, or its frames were not read */
         bool is_alone;       /* they belong to no native stack */
         uint32_t n, end;     /* end: enum infp_python_end */

@@ -61,7 +61,7 @@ struct infp_wall_reader {
 
         _Atomic uint64_t tasks_torn, tasks_left_out, tasks_no_queue, tasks_cpu_ns, lag_cpu_ns;
         _Atomic uint64_t wanted, lost, n_torn, n_threads, own_cpu_ns, shown_period_ns;
-        _Atomic int refused_call, refused_stack, refused_pid;
+        _Atomic int refused_call, refused_stack, refused_pid, gil_off_pid;
 };
 
 /* Waits until deadline_ns; true: it was told to stop. */
@@ -263,6 +263,8 @@ static void put_found(struct infp_wall_reader *reader, struct infp_wall_thread *
         if (message->moment.letter == 'R')
                 infp_wall_python_running(reader->python, reader->threads.proc_fd, thread, reader->wants_running,
                                          &reader->found);
+        if (found->gil_is_off)
+                atomic_store(&reader->gil_off_pid, thread->pid);
         if (!found->program || message->is_torn)
                 return;
         infp_wall_message_put_python(message, found);
@@ -673,5 +675,6 @@ void infp_wall_reader_counts(const struct infp_wall_reader *reader, struct infp_
                            atomic_load(&reader->lag_cpu_ns) },
                 .refused = { atomic_load(&reader->refused_call), atomic_load(&reader->refused_stack),
                              atomic_load(&reader->refused_pid) },
+                .gil_off_pid = atomic_load(&reader->gil_off_pid),
         };
 }

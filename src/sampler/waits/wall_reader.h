@@ -70,6 +70,7 @@ struct infp_wall_reader_counts {
         uint64_t n_threads, own_cpu_ns;
         struct infp_wall_tasks_counts tasks;
         struct infp_wall_refused refused;
+        int gil_off_pid; /* a process of free-threaded Python whose GIL was seen to be off; 0: none */
 };
 void infp_wall_reader_counts(const struct infp_wall_reader *reader,
                              struct infp_wall_reader_counts *ret); /* any thread */

@@ -3,24 +3,21 @@
 #include <errno.h>
 #include <string.h>
 
-/* Members that have the same place in all versions. */
+/* Members that have the same place after an object's head in all versions. */
 enum {
-        OBJECT_TYPE = 8,
-        TYPE_NAME = 24,
-        TYPE_SIZE = 32,
-        TYPE_FLAGS = 168,
-        TYPE_BASE = 256,
-        TYPE_DICT_OFFSET = 288,
-        TYPE_BYTES = 296, /* with all members above */
-        DICT_KEYS = 32,
-        DICT_VALUES = 40,
-        INT_SIZE = 16,
-        INT_DIGITS = 24, /* 30 bits each, the lowest first */
-        MODULE_DICT = 16,
-        SET_MASK = 32,
-        SET_TABLE = 40,
-        LIST_SIZE = 16,
-        LIST_ITEMS = 24, /* a pointer to them; a tuple's own follow its size */
+        TYPE_NAME = 8,
+        TYPE_SIZE = 16,
+        TYPE_FLAGS = 152,
+        TYPE_BASE = 240,
+        TYPE_DICT_OFFSET = 272,
+        TYPE_BYTES = 280, /* with all members above */
+        DICT_KEYS = 16,   /* then the values */
+        INT_SIZE = 0,
+        INT_DIGITS = 8, /* 30 bits each, the lowest first */
+        MODULE_DICT = 0,
+        SET_MASK = 16, /* then the table */
+        LIST_SIZE = 0,
+        LIST_ITEMS = 8, /* a pointer to them; a tuple's own follow its size */
 };
 
 /* Of a type. */
@@ -56,6 +53,11 @@ int infp_python_word(const struct infp_python_objects *o, uint64_t address, uint
         return read_bytes(o, address, ret, sizeof(*ret));
 }
 
+static int read_members(const struct infp_python_objects *o, uint64_t object, unsigned offset, void *ret, size_t size)
+{
+        return read_bytes(o, object + infp_python_head(o) + offset, ret, size);
+}
+
 /* ---- types ---- */
 
 /* Up to its 0, which may be the last byte before memory that is not there. */
@@ -78,13 +80,13 @@ static int read_type(const struct infp_python_objects *o, uint64_t address, stru
         uint8_t bytes[TYPE_BYTES];
         struct infp_python_object_type type = { .address = address };
 
-        if (!address || read_bytes(o, address, bytes, sizeof(bytes)) < 0)
+        if (!address || read_members(o, address, 0, bytes, sizeof(bytes)) < 0)
                 return -EFAULT;
         type.flags = word_at(bytes, TYPE_FLAGS);
         type.size = (int64_t) word_at(bytes, TYPE_SIZE);
         type.base = word_at(bytes, TYPE_BASE);
         type.dict_offset = (int64_t) word_at(bytes, TYPE_DICT_OFFSET);
-        if (type.size < INFP_PYTHON_HEAD || type.size > 1 << 20)
+        if (type.size < (int64_t) infp_python_head(o) || type.size > 1 << 20)
                 return -EBADMSG;
         if (type.flags & HEAP_TYPE)
                 infp_python_word(o, address + o->tasks->type_cached_keys, &type.cached_keys);
@@ -107,7 +109,7 @@ const struct infp_python_object_type *infp_python_type_of(struct infp_python_obj
 {
         uint64_t type;
 
-        if (!object || infp_python_word(o, object + OBJECT_TYPE, &type) < 0)
+        if (!object || infp_python_word(o, object + o->layout->object_type, &type) < 0)
                 return NULL;
         return infp_python_type_at(o, type);
 }
@@ -237,17 +239,17 @@ static int find_key(const struct infp_python_objects *o, const struct keys *keys
 static int open_dict(struct infp_python_objects *o, uint64_t dict, struct keys *ret)
 {
         const struct infp_python_object_type *type = infp_python_type_of(o, dict);
-        uint64_t address, values;
+        uint64_t members[2]; /* keys, values */
         int r;
 
         if (!type)
                 return -EFAULT;
         if (!(type->flags & IS_DICT))
                 return -EBADMSG;
-        if (infp_python_word(o, dict + DICT_KEYS, &address) < 0 || infp_python_word(o, dict + DICT_VALUES, &values) < 0)
+        if (read_members(o, dict, DICT_KEYS, members, sizeof(members)) < 0)
                 return -EFAULT;
-        r = read_keys(o, address, ret);
-        ret->values = values ? values + o->tasks->values_offset : 0;
+        r = read_keys(o, members[0], ret);
+        ret->values = members[1] ? members[1] + o->tasks->values_offset : 0;
         return r;
 }
 
@@ -295,7 +297,7 @@ int infp_python_module(struct infp_python_objects *o, uint64_t interpreter, cons
         if (!modules)
                 return -ENOENT;
         r = infp_python_dict_get(o, modules, name, &module);
-        return r < 0 ? r : infp_python_word(o, module + MODULE_DICT, ret);
+        return r < 0 ? r : read_members(o, module, MODULE_DICT, ret, sizeof(*ret));
 }
 
 int infp_python_int(struct infp_python_objects *o, uint64_t object, uint64_t *ret)
@@ -308,14 +310,14 @@ int infp_python_int(struct infp_python_objects *o, uint64_t object, uint64_t *re
 
         if (!infp_python_is(o, object, "int"))
                 return -EBADMSG;
-        if (infp_python_word(o, object + INT_SIZE, &value.size) < 0)
+        if (read_members(o, object, INT_SIZE, &value.size, sizeof(value.size)) < 0)
                 return -EFAULT;
         if (shift && value.size & 2)
                 return -EBADMSG;
         value.size >>= shift;
         if (value.size > 2)
                 return -EBADMSG;
-        if (value.size && read_bytes(o, object + INT_DIGITS, value.digits, 4 * value.size) < 0)
+        if (value.size && read_members(o, object, INT_DIGITS, value.digits, 4 * value.size) < 0)
                 return -EFAULT;
         *ret = value.digits[0] | (uint64_t) value.digits[1] << 30;
         return 0;
@@ -327,18 +329,19 @@ int infp_python_int(struct infp_python_objects *o, uint64_t object, uint64_t *re
 static int find_values(const struct infp_python_objects *o, const struct infp_python_object_type *type, uint64_t object,
                        uint64_t *ret_values, uint64_t *ret_dict)
 {
-        const uint64_t before = object - 8;
+        /* Before the object there are weak references and, unless it is free-threaded, the garbage collector's two words. */
+        const uint64_t dict_at = object - (o->layout->is_free_threaded ? 8 : 24);
         uint8_t is_valid[4];
 
         *ret_values = *ret_dict = 0;
         if (!(type->flags & MANAGED_DICT) || o->tasks->instances == INFP_PYTHON_DICT_AT_OFFSET)
                 return type->dict_offset <= 0 ? -ENOENT
                                               : infp_python_word(o, object + (uint64_t) type->dict_offset, ret_dict);
-        if (infp_python_word(o, before - 16, ret_dict) < 0)
+        if (infp_python_word(o, dict_at, ret_dict) < 0)
                 return -EFAULT;
         switch ((enum infp_python_instances) o->tasks->instances) {
         case INFP_PYTHON_VALUES_APART:
-                return infp_python_word(o, before - 24, ret_values);
+                return infp_python_word(o, dict_at - 8, ret_values);
         case INFP_PYTHON_VALUES_TAGGED:
                 if (*ret_dict & 1) {
                         *ret_values = *ret_dict + 1;
@@ -388,7 +391,7 @@ int infp_python_set_members(struct infp_python_objects *o, uint64_t set, uint64_
 
         if (!infp_python_is(o, set, "set"))
                 return -EBADMSG;
-        if (read_bytes(o, set + SET_MASK, head, sizeof(head)) < 0)
+        if (read_members(o, set, SET_MASK, head, sizeof(head)) < 0)
                 return -EFAULT;
         if (head[0] >= 4 * MOST_ENTRIES || head[0] & (head[0] + 1))
                 return -EBADMSG;
@@ -409,7 +412,7 @@ int infp_python_set_members(struct infp_python_objects *o, uint64_t set, uint64_
                         ret[n++] = member;
                 }
         }
-        if (read_bytes(o, set + SET_MASK, now, sizeof(now)) < 0 || memcmp(now, head, sizeof(now)) != 0)
+        if (read_members(o, set, SET_MASK, now, sizeof(now)) < 0 || memcmp(now, head, sizeof(now)) != 0)
                 *ret_is_whole = false;
         return (int) n;
 }
@@ -423,13 +426,15 @@ int infp_python_items(struct infp_python_objects *o, uint64_t list, uint64_t *re
                 return -EFAULT;
         if (!(type->flags & (IS_LIST | IS_TUPLE)))
                 return -EBADMSG;
-        if (read_bytes(o, list + LIST_SIZE, head, sizeof(head)) < 0)
+        if (read_members(o, list, LIST_SIZE, head, sizeof(head)) < 0)
                 return -EFAULT;
         if (head[0] > MOST_ENTRIES)
                 return -EBADMSG;
         if (head[0] > max)
                 head[0] = max;
-        if (head[0] && read_bytes(o, type->flags & IS_TUPLE ? list + LIST_ITEMS : head[1], ret, 8 * head[0]) < 0)
+        if (type->flags & IS_TUPLE)
+                head[1] = list + infp_python_head(o) + LIST_ITEMS;
+        if (head[0] && read_bytes(o, head[1], ret, 8 * head[0]) < 0)
                 return -EFAULT;
         return (int) head[0];
 }

@@ -11,7 +11,6 @@
 enum {
         INFP_PYTHON_TYPE_NAME = 96,
         INFP_PYTHON_KNOWN_TYPES = 256, /* that are remembered; a power of two */
-        INFP_PYTHON_HEAD = 16,         /* of an object; types of this size have their first member there */
 };
 
 struct infp_python_object_type {
@@ -30,6 +29,11 @@ struct infp_python_objects {
 };
 
 int infp_python_word(const struct infp_python_objects *o, uint64_t address, uint64_t *ret);
+/* The size of an object's head, which its type ends: members come after it. 16, and 32 in free-threaded builds. */
+static inline unsigned infp_python_head(const struct infp_python_objects *o)
+{
+        return o->layout->object_type + 8u;
+}
 /* The type of an object, or the type at an address; NULL: it cannot be read. Valid until the next call. */
 const struct infp_python_object_type *infp_python_type_of(struct infp_python_objects *o, uint64_t object);
 const struct infp_python_object_type *infp_python_type_at(struct infp_python_objects *o, uint64_t address);

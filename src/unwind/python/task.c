@@ -4,16 +4,19 @@
 #include <string.h>
 
 enum {
-        DEQUE_SIZE = 16, /* of _collections, 3.8 to 3.15: then blocks and indices, the state, the bound */
-        DEQUE_STATE = 56,
-        DEQUE_BOUND = 64,
-        SOCKET_FD = 16,
-        FUTURE_LOOP = 16, /* of _asyncio, all versions: then a callback, its context, more callbacks, the exception */
-        FUTURE_CALLBACK = 24,
-        FUTURE_CALLBACKS = 40,
-        FUTURE_EXCEPTION = 48,
-        METHOD_SELF = 24, /* also of built-in functions */
-        PARTIAL_ARGUMENTS = 24,
+        /* After an object's head. */
+        DEQUE_SIZE = 0, /* of _collections, 3.8 to 3.15: then blocks and indices, the state, the bound */
+        DEQUE_STATE = 40,
+        DEQUE_BOUND = 48,
+        SOCKET_FD = 0,
+        FUTURE_LOOP = 0, /* of _asyncio, all versions: then a callback, its context, more callbacks, the exception */
+        FUTURE_CALLBACK = 8,
+        FUTURE_CALLBACKS = 24,
+        FUTURE_EXCEPTION = 32,
+        METHOD_SELF = 8, /* also of built-in functions */
+        PARTIAL_ARGUMENTS = 8,
+        INT_DIGITS = 8,
+        FIRST = 0,                   /* of weak references, cells, wrappers, holders of a loop */
         MOST_THREAD_TASKS = 1 << 20, /* of a list */
         MOST_CALLBACKS = 64,
         MOST_STACK = 1 << 16, /* values of a frame */
@@ -26,6 +29,11 @@ static uint64_t member(const struct infp_python_objects *o, uint64_t object, uin
         uint64_t word;
 
         return infp_python_word(o, object + offset, &word) < 0 ? 0 : word;
+}
+
+static uint64_t after_head(const struct infp_python_objects *o, uint64_t object, uint64_t offset)
+{
+        return member(o, object, infp_python_head(o) + offset);
 }
 
 static int read_byte(const struct infp_python_objects *o, uint64_t address, uint8_t *ret)
@@ -83,7 +91,7 @@ static void list_set(struct infp_python_objects *o, const struct infp_python_asy
         }
         list->n = first;
         for (uint32_t i = first; i < first + (uint32_t) n; i++) {
-                const uint64_t task = is_weak ? member(o, list->ret[i], INFP_PYTHON_HEAD) : list->ret[i];
+                const uint64_t task = is_weak ? after_head(o, list->ret[i], FIRST) : list->ret[i];
 
                 if (task && !infp_python_is_none(o, task)) /* what it referred to is no more */
                         list->ret[list->n++] = task;
@@ -144,7 +152,7 @@ uint64_t infp_python_thread_loop(struct infp_python_objects *o, uint64_t thread)
                 return 0;
         type = infp_python_type_of(o, loop);
         /* Up to 3.11 an object holds it together with the number of the process. */
-        return type && strcmp(type->name, "_RunningLoopHolder") == 0 ? member(o, loop, INFP_PYTHON_HEAD) : loop;
+        return type && strcmp(type->name, "_RunningLoopHolder") == 0 ? after_head(o, loop, FIRST) : loop;
 }
 
 /* ---- what a loop runs ---- */
@@ -161,7 +169,10 @@ int infp_python_loop_queue(struct infp_python_objects *o, uint64_t loop, struct 
         if (!infp_python_is(o, ret->address, "collections.deque") ||
             !infp_python_is_instance(o, socket, 0, "_socket.socket"))
                 return -ENOENT;
-        return o->memory.read(o->memory.context, socket + SOCKET_FD, &ret->fd, sizeof(ret->fd)) < 0 ? -EFAULT : 0;
+        return o->memory.read(o->memory.context, socket + infp_python_head(o) + SOCKET_FD, &ret->fd, sizeof(ret->fd)) <
+                               0
+                       ? -EFAULT
+                       : 0;
 }
 
 /* The state of a deque counts what was appended and what was taken; its size is how many more were appended. */
@@ -169,7 +180,7 @@ int infp_python_queue_taken(const struct infp_python_objects *o, const struct in
 {
         uint64_t words[DEQUE_BOUND / 8 + 1];
 
-        if (o->memory.read(o->memory.context, queue->address, words, sizeof(words)) < 0)
+        if (o->memory.read(o->memory.context, queue->address + infp_python_head(o), words, sizeof(words)) < 0)
                 return -EFAULT;
         if (words[DEQUE_BOUND / 8] != UINT64_MAX) /* it has none */
                 return -EBADMSG;
@@ -345,7 +356,8 @@ static int take_framed(struct chain *c, uint64_t generator, uint64_t *ret_next)
         c->is_created = state == (is_old ? -2 : t->state_created);
         if (c->is_created)
                 return 0;
-        if (t->state_awaits ? state == t->state_awaits : awaits_by_code(c->o, &frame)) {
+        if (t->state_awaits ? state == t->state_awaits || (t->state_locked && state == t->state_locked)
+                            : awaits_by_code(c->o, &frame)) {
                 *ret_next = stack_top(c->o, frame.address);
                 return *ret_next ? 0 : -EBADMSG;
         }
@@ -375,7 +387,7 @@ static enum infp_python_chain follow(struct chain *c, uint64_t object, uint64_t 
                                 return INFP_PYTHON_CHAIN_CUT;
                         break;
                 case WRAPPER:
-                        next = member(c->o, object, INFP_PYTHON_HEAD);
+                        next = after_head(c->o, object, FIRST);
                         break;
                 case FUTURE:
                         return INFP_PYTHON_CHAIN_WHOLE;
@@ -396,12 +408,13 @@ static enum infp_python_chain follow(struct chain *c, uint64_t object, uint64_t 
 /* An int as a task without a name has it from 3.12 on: it is shown as Task-N. */
 static int read_number(const struct infp_python_objects *o, uint64_t object, char ret[INFP_PYTHON_TEXT])
 {
-        uint64_t tag = member(o, object, INFP_PYTHON_HEAD), number = 0;
+        uint64_t tag = after_head(o, object, FIRST), number = 0;
         uint32_t digits[2] = { 0 };
         unsigned n_digits = 1;
         const uint64_t n = tag >> 3;
 
-        if (tag & 3 || n > 2 || o->memory.read(o->memory.context, object + 24, digits, n > 1 ? 8 : 4) < 0)
+        if (tag & 3 || n > 2 ||
+            o->memory.read(o->memory.context, object + infp_python_head(o) + INT_DIGITS, digits, n > 1 ? 8 : 4) < 0)
                 return -EBADMSG;
         for (uint64_t i = n < 1 ? 1 : n; i-- > 0;)
                 number = number << 30 | (digits[i] & ((1u << 30) - 1));
@@ -438,7 +451,7 @@ enum { PENDING, CANCELLED, FINISHED };
 static int read_c_task(struct infp_python_objects *o, uint64_t address, struct infp_python_task *ret)
 {
         uint64_t words[3]; /* what it awaits, its coroutine, its name */
-        uint64_t exception = member(o, address, FUTURE_EXCEPTION);
+        uint64_t exception = after_head(o, address, FUTURE_EXCEPTION);
         uint8_t state;
 
         if (o->memory.read(o->memory.context, address + o->tasks->task_waiter, words, sizeof(words)) < 0 ||
@@ -446,7 +459,7 @@ static int read_c_task(struct infp_python_objects *o, uint64_t address, struct i
                 return -EFAULT;
         if (state > FINISHED)
                 return -EBADMSG;
-        ret->loop = member(o, address, FUTURE_LOOP);
+        ret->loop = after_head(o, address, FUTURE_LOOP);
         ret->waiter = infp_python_is_none(o, words[0]) ? 0 : words[0];
         ret->coroutine = infp_python_is_none(o, words[1]) ? 0 : words[1];
         ret->state = state == CANCELLED                                ? INFP_PYTHON_TASK_CANCELLED
@@ -587,7 +600,7 @@ static void add_closure(struct infp_python_objects *o, uint64_t function, struct
 
         for (int i = 0; i < n; i++)
                 if (infp_python_is(o, cells[i], "cell"))
-                        add_object(o, member(o, cells[i], INFP_PYTHON_HEAD), false, list);
+                        add_object(o, after_head(o, cells[i], FIRST), false, list);
 }
 
 /* asyncio's callbacks wake by what they are bound to, were given, or have kept. */
@@ -602,11 +615,11 @@ static void add_callback(struct infp_python_objects *o, uint64_t callback, struc
         if (strcmp(type->name, "function") == 0) {
                 add_closure(o, callback, list);
         } else if (strcmp(type->name, "functools.partial") == 0) {
-                n = infp_python_items(o, member(o, callback, PARTIAL_ARGUMENTS), arguments, 8);
+                n = infp_python_items(o, after_head(o, callback, PARTIAL_ARGUMENTS), arguments, 8);
                 for (int i = 0; i < n; i++)
                         add_object(o, arguments[i], false, list);
         } else if (strcmp(type->name, "method") == 0 || strcmp(type->name, "builtin_function_or_method") == 0) {
-                add_object(o, member(o, callback, METHOD_SELF), true, list);
+                add_object(o, after_head(o, callback, METHOD_SELF), true, list);
         }
 }
 
@@ -617,8 +630,8 @@ uint32_t infp_python_woken(struct infp_python_objects *o, uint64_t future, uint6
         int n;
 
         if (is_of_c(o, future)) {
-                add_callback(o, member(o, future, FUTURE_CALLBACK), &list);
-                callbacks = member(o, future, FUTURE_CALLBACKS);
+                add_callback(o, after_head(o, future, FUTURE_CALLBACK), &list);
+                callbacks = after_head(o, future, FUTURE_CALLBACKS);
         } else if (infp_python_attribute(o, future, "_callbacks", &callbacks) < 0) {
                 return 0;
         }

@@ -137,11 +137,17 @@ static const struct infp_python_task_layout by_version[] = {
           .state_runs = 4,
           .state_over = 5,
           .state_awaits = 2,
+          .state_locked = 3,
           .top_form = INFP_PYTHON_TOP_POINTER,
           .stack_above = 1,
           .stack_tag_mask = 3 },
 };
-enum { FIRST = 0x308, WITH_DEBUG_OFFSETS = 0x30d, WITH_ASYNCIO_DEBUG = 0x30e };
+enum {
+        OBJECT_TYPE = 8 /* of a build with a GIL, whose places are above */,
+        FIRST = 0x308,
+        WITH_DEBUG_OFFSETS = 0x30d,
+        WITH_ASYNCIO_DEBUG = 0x30e
+};
 
 /* Words of _Py_DebugOffsets: modules, the frame's values, where its stack ends, the size of a thread state. */
 static const uint8_t runtime_words[][4] = { { 11, 32, 0, 19 }, { 12, 35, 37, 0 }, { 12, 43, 45, 0 } };
@@ -219,15 +225,30 @@ static bool take_asyncio(const uint8_t *bytes, struct infp_python_task_layout *l
         return true;
 }
 
+/* Objects of free-threaded builds have a larger head, which moves the members after it. What AsyncioDebug says is of this build. */
+static void move_after_head(const struct infp_python_layout *layout, struct infp_python_task_layout *l)
+{
+        const uint16_t more = layout->object_type - OBJECT_TYPE;
+
+        l->type_cached_keys += more;
+        l->function_closure += more;
+        l->generator_frame += more;
+        if (l->generator_state != INFP_PYTHON_ABSENT)
+                l->generator_state += more;
+        l->task_state += more;
+        l->task_waiter += more;
+}
+
 bool infp_python_task_layout_of(const struct infp_python_layout *layout,
                                 const uint8_t runtime[INFP_PYTHON_DEBUG_OFFSETS],
                                 const uint8_t asyncio[INFP_PYTHON_ASYNCIO_DEBUG], struct infp_python_task_layout *ret)
 {
         const unsigned i = (unsigned) layout->version - FIRST;
 
-        if (i >= sizeof(by_version) / sizeof(*by_version) || layout->is_free_threaded)
+        if (i >= sizeof(by_version) / sizeof(*by_version))
                 return false;
         *ret = by_version[i];
+        move_after_head(layout, ret);
         ret->awaited_by = ret->is_task = ret->awaited_by_is_set = ret->task_node = INFP_PYTHON_ABSENT;
         if (layout->version >= WITH_DEBUG_OFFSETS && (!runtime || !take_runtime(layout, runtime, ret)))
                 return false;

@@ -35,6 +35,7 @@ struct infp_python_task_layout {
         uint16_t frame_state;                         /* 1 byte */
         int8_t state_created, state_runs, state_over; /* state_over: it and above */
         int8_t state_awaits;                          /* 0: the next instruction says it */
+        int8_t state_locked;                          /* it awaits, and some thread looks at what: 3.15; else 0 */
         uint8_t await_codes[2];                       /* which instruction does */
         uint8_t await_argument;                       /* with at least this argument */
         uint16_t stack_bottom, stack_top;

@@ -267,14 +267,22 @@ bool infp_python_gil_read(const struct infp_python_layout *l, const struct infp_
                           uint64_t interpreter, struct infp_python_gil *ret)
 {
         uint64_t gil, locked;
-        int32_t is_locked;
+        int32_t is_locked, is_on;
 
+        ret->is_off = false;
         if (l->interp_gil == INFP_PYTHON_ABSENT) {
                 ret->begin = runtime + l->runtime_gil_holder;
                 locked = runtime + l->runtime_gil_locked;
         } else {
                 if (read_word(memory, interpreter + l->interp_gil, &gil) < 0 || !gil)
                         return false;
+                if (l->is_free_threaded) { /* its first member counts who wants it on */
+                        if (memory->read(memory->context, gil, &is_on, sizeof(is_on)) < 0)
+                                return false;
+                        ret->is_off = !is_on;
+                        if (ret->is_off)
+                                return false;
+                }
                 ret->begin = gil + l->gil_holder;
                 locked = gil + l->gil_locked;
         }

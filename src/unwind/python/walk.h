@@ -59,8 +59,9 @@ int32_t infp_python_thread_number(const struct infp_python_memory *memory, const
 struct infp_python_gil {
         uint64_t begin, end; /* its lock and its condition variables, on which threads wait that want it */
         uint64_t holder;     /* the thread state that has it; 0: none */
+        bool is_off;         /* of a free-threaded build, as a rule: nobody holds it or waits for it */
 };
-/* False: there is none, or memory cannot be read. */
+/* False: it is off, there is none, or memory cannot be read. */
 bool infp_python_gil_read(const struct infp_python_layout *layout, const struct infp_python_memory *memory,
                           uint64_t runtime, uint64_t interpreter, struct infp_python_gil *ret);
 /* The thread state that holds an interpreter's GIL now; 0: none does, there is no GIL, or memory cannot be read. */

@@ -55,8 +55,8 @@ struct infp_backtrace_thread {
 
 struct infp_backtrace_gil {
         int64_t interpreter;
-        int32_t tid;             /* of the holder; 0: nobody holds it, or it is not known who */
-        bool is_held, is_absent; /* is_absent: a free-threaded build */
+        int32_t tid;          /* of the holder; 0: nobody holds it, or it is not known who */
+        bool is_held, is_off; /* is_off: of a free-threaded build, as a rule */
 };
 
 enum infp_backtrace_task_state {

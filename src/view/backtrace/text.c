@@ -113,8 +113,8 @@ static void put_gils(struct infp_out *out, const struct infp_backtrace_process *
                 infp_report_put(out, "  GIL");
                 if (process->n_gils > 1)
                         infp_report_put(out, " of interpreter %" PRId64, gil->interpreter);
-                if (gil->is_absent)
-                        infp_report_put(out, ": there is none (free-threaded)");
+                if (gil->is_off)
+                        infp_report_put(out, ": off (free-threaded)");
                 else if (gil->tid)
                         infp_report_put(out, ": held by thread %d", gil->tid);
                 else
