@@ -3,6 +3,7 @@ import collections
 import json
 import math
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -127,11 +128,29 @@ def test_known_program(infprof, record, program):
         assert holds(sizes[up_to]["bytes"], truth[name] * SIZES[name], slack=20 * up_to), (name, sizes[up_to], truth)
     assert holds(sizes[4096]["bytes_in_use"], 4000 * truth["leak_here"], slack=8192), sizes[4096]
 
+    check_page(infprof, done.run, memory, leak)
     for what, words in {"report": ["Heap of program", "leak_here", "1 that leak, "], "leaks": ["leak_here", "called by main", "1 in 1,000"],
                         "temporary": ["scratch", "freed within a second"], "sizes": ["4.00 KiB", "in use"]}.items():
         text = run([infprof, "heap", what, "-r", done.run.path]).stdout
         assert all(word in text for word in words), (what, text)
     check_windows(done.run)
+
+
+def check_page(infprof, recorded, memory, leak):
+    """Growth by stack and the peak, in report --html."""
+    page = recorded.path.parent / "page.html"
+    assert run([infprof, "report", "-r", recorded.path, "--html", "-o", page]).returncode == 0
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.S)[1])
+    (panel,) = [panel for panel in data["panels"] if panel["id"] == "heap-stacks"]
+    assert panel["kind"] == "stack" and [limit["name"] for limit in panel["limits"]] == ["peak"]
+    assert panel["limits"][0]["value"] == pytest.approx(memory["peak_bytes"]["estimate"], rel=0.01)
+    series = {one["name"]: [v for v in one.get("v", one.get("mean")) if v is not None] for one in panel["series"]}
+    (grows,) = [values for name, values in series.items() if re.fullmatch(r"leak_here program\.c:\d+: leak, .*/s", name)]
+    assert max(grows) == pytest.approx(leak["bytes"]["estimate"], rel=0.05) and grows[0] < 0.2 * grows[-1]
+    (cache,) = [values for name, values in series.items() if re.fullmatch(r"fill_cache program\.c:\d+", name)]
+    assert cache[len(cache) // 2] > 0.95 * max(cache)  # which it had filled at two fifths
+    assert sum(max(values) for values in series.values()) < 1.3 * panel["limits"][0]["value"], series
+    assert "after the start: infprof flamegraph --mode heap-peak" in panel["note"] and all(one["quality"] == "estimated" for one in panel["series"])
 
 
 def check_windows(recorded, ends=True):
@@ -289,6 +308,48 @@ def test_programs_of_one_process(infprof, record, tmp_path):
         found = sum(int(line.rsplit(" ", 1)[1]) for line in lines if ";hold" in line)
         assert 0.9 * (mib << 20) < found < 1.1 * (mib << 20), (mode, lines)
     assert "as it became another program" in run([infprof, "heap", "-r", done.run.path]).stdout
+
+
+HOLES = """\
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+enum { N = 40000 };
+static void *blocks[N];
+int main(void)
+{
+        for (int i = 0; i < N; i++)
+                memset(blocks[i] = malloc(1000), 1, 1000);
+        for (int i = 0; i < N; i += 2)
+                free(blocks[i]);
+        sleep(4);
+        return blocks[1] == blocks[3];
+}
+"""
+
+
+@needs_gcc
+def test_fragmentation(infprof, record, tmp_path):
+    """Every second of 40,000 blocks is free, and none of the pages between them: of what is in RAM half is not in use."""
+    (tmp_path / "holes.c").write_text(HOLES)
+    done = run(["gcc", "-O1", "-fno-builtin", tmp_path / "holes.c", "-o", tmp_path / "holes"])
+    assert done.returncode == 0, done.stderr
+    done = record(f"--heap={MEAN}", "--no-snapshots", command=[tmp_path / "holes"])
+    assert done.returncode == 0, done.stderr
+    report = heap(infprof, done.run)
+    resident = report["memory"]["resident"]
+    assert 40e6 < resident["bytes"] < 50e6  # with some 4 MiB of the agent's own
+    assert holds(resident["in_use_bytes"], 20e6, slack=65536), resident
+    assert resident["rest_bytes"] == pytest.approx(resident["bytes"] - resident["in_use_bytes"]["estimate"])
+    assert 45 < resident["rest_percent"] < 65
+    # The mission's names of what it asks for.
+    assert report["profile_id"] == report["run"] and 4 < report["duration_seconds"] < 60
+    assert {"peak_mb", "allocations", "leaked_mb", "hotspots"} <= set(report["memory"])
+    assert 39e6 < report["memory"]["peak_mb"] * (1 << 20) < 42e6 and report["memory"]["leaked_mb"] == 0
+    assert 0.9 * 40000 < report["memory"]["allocations"] < 1.2 * 40000 and report["memory"]["hotspots"][0]["function"] == "main"
+    text = " ".join(run([infprof, "heap", "-r", done.run.path]).stdout.split())
+    assert re.search(r"in RAM \d\d\.\d MiB of heap and anonymous memory, by the account at \d\.\d s; blocks in use then: \d\d\.\d MiB .* at least are free "
+                     r"blocks that the allocator keeps \(fragmentation\)", text), text
 
 
 RANGES = """\

@@ -4,13 +4,15 @@
 #include <math.h>
 
 #include "analyze/memory/heap.h"
+#include "model/memory_account.h"
 
 static struct sample_run *begin(void)
 {
-        static const struct infp_table *const tables[] = { &stack_process_table,     &infp_table_threads,
-                                                           &infp_table_frames,       &infp_table_symbols,
-                                                           &infp_table_stacks,       &infp_table_stack_samples,
-                                                           &infp_table_heap_windows, NULL };
+        static const struct infp_table *const tables[] = {
+                &stack_process_table,     &infp_table_threads,        &infp_table_frames,
+                &infp_table_symbols,      &infp_table_stacks,         &infp_table_stack_samples,
+                &infp_table_heap_windows, &infp_table_memory_account, NULL
+        };
         struct sample_run *s = sample_new("csv");
 
         sample_describe(s, tables);
@@ -186,6 +188,17 @@ static void test_exec(void **state)
         sample_free(s);
 }
 
+static void put_account(struct sample_run *s, uint64_t t_ns, uint64_t process, enum infp_memory_kind kind,
+                        int64_t bytes)
+{
+        struct infp_row *row = sample_row(s, &infp_table_memory_account, t_ns);
+
+        infp_row_id(row, INFP_MEMORY_ACCOUNT_PROCESS, process);
+        infp_row_str(row, INFP_MEMORY_ACCOUNT_KIND, infp_memory_kind_name(kind));
+        infp_row_i64(row, INFP_MEMORY_ACCOUNT_BYTES, bytes);
+        sample_put(s);
+}
+
 /* Grows by 5 a window until 105 s, then stays; another function holds 30 from the begin, and frees them at 103 s. */
 static struct sample_run *begin_range(uint64_t *ret_grow, uint64_t *ret_once)
 {
@@ -202,10 +215,18 @@ static struct sample_run *begin_range(uint64_t *ret_grow, uint64_t *ret_once)
         is.process = old, put_samples(s, &is, 1);
         put_window(s, process, once, 100.25, 0, 30, false);
         put_window(s, old, once, 101, 0, 70, true);
-        for (unsigned i = 1; i <= 20; i++)
+        for (unsigned i = 1; i <= 20; i++) {
                 put_window(s, process, grow, 100.25 + 0.25 * i, 5 * (i - 1), 5 * i, false);
-        put_window(s, process, once, 103, 0, 0, false);
+                if (i == 11)
+                        put_window(s, process, once, 103, 0, 0, false);
+        }
         put_window(s, process, grow, 110, 0, 0, true);
+        put_account(s, 101 * S, process, INFP_MEMORY_HEAP, 7);
+        for (unsigned i = 0; i < 2; i++) {
+                put_account(s, (103 + 5 * i) * S, process, INFP_MEMORY_HEAP, 200 + i);
+                put_account(s, (103 + 5 * i) * S, process, INFP_MEMORY_STACK, 1000);
+                put_account(s, (103 + 5 * i) * S, process, INFP_MEMORY_ANONYMOUS, 50);
+        }
         sample_end(s);
         s->run->info.started_t_ns = 100 * S;
         s->run->info.ended_t_ns = 110 * S;
@@ -236,7 +257,9 @@ static void test_range(void **state)
         assert_true(process->begin_ns == 102 * S && infp_heap_end_ns(process) == (uint64_t) (104.75 * S));
         assert_true(!process->has_ended && process->goes_on && process->is_whole);
         assert_true(fabs(process->end.bytes - 90) < 1e-9 && fabs(process->held.bytes - 90) < 1e-9);
-        assert_true(fabs(process->peak.bytes - 400) < 1e-9); /* its peak was at 103 s */
+        assert_true(fabs(process->peak.bytes - 400) < 1e-9 && process->peak_ns == 103 * S);
+        assert_true(process->resident.t_ns == 103 * S && fabs(process->resident.bytes - 250) < 1e-9);
+        assert_true(fabs(process->resident.in_use.bytes - 55) < 1e-9);
         assert_int_equal(process->allocated.samples, 12);
         assert_int_equal(find(&heap, grow)->growth.verdict, INFP_HEAP_LEAK);
         assert_true(fabs(find(&heap, grow)->growth.rate - 20) < 1e-6);
@@ -247,11 +270,14 @@ static void test_range(void **state)
         assert_int_equal(heap.n_processes, 2);
         assert_true(fabs(heap.processes[0].peak.bytes - 70) < 1e-9 && fabs(heap.processes[0].end.bytes - 70) < 1e-9);
         assert_true(fabs(heap.processes[1].peak.bytes - 65) < 1e-9); /* the peak of 103 s is not in it */
+        assert_int_equal(heap.processes[1].resident.t_ns, 101 * S);
+        assert_true(!heap.processes[0].resident.t_ns); /* of the other one there is no account */
         infp_heap_done(&heap);
 
         check_read(s, "+5.2s", "+9.7s", &heap); /* nothing happens: what it holds is carried on */
         process = &heap.processes[0];
         assert_true(fabs(process->end.bytes - 100) < 1e-9 && fabs(process->peak.bytes - 100) < 1e-9);
+        assert_true(fabs(process->resident.bytes - 251) < 1e-9 && fabs(process->resident.in_use.bytes - 100) < 1e-9);
         assert_true(process->allocated.bytes < 1e-9 && !process->allocated.samples);
         assert_int_equal(find(&heap, grow)->growth.verdict, INFP_HEAP_STEADY);
         assert_int_equal(process->n_stacks, 1); /* `once` has nothing there */

@@ -398,9 +398,12 @@ static int take_peak(void *context, const struct infp_batch *batch, const int *a
         if (!infp_cell_is(batch, at[PEAK_MODE], row, infp_stack_modes[INFP_STACK_HEAP_PEAK].name))
                 return 0;
         program = infp_heap_program(reading->heap, infp_heap_id(batch, at[PEAK_PROCESS], row), t_ns);
-        if (program && t_ns + slack_ns >= program->begin_ns && t_ns < reading->heap->range.t1)
-                reading->heap->processes[program - reading->heap->processes].peak_bytes +=
-                        number_of(batch, at[PEAK_WEIGHT], row);
+        if (program && t_ns + slack_ns >= program->begin_ns && t_ns < reading->heap->range.t1) {
+                struct infp_heap_process *process = &reading->heap->processes[program - reading->heap->processes];
+
+                process->peak_bytes += number_of(batch, at[PEAK_WEIGHT], row);
+                process->peak_ns = t_ns;
+        }
         return 0;
 }
 
@@ -417,14 +420,21 @@ static void add_part(const struct infp_heap *heap, const struct infp_heap_part *
         }
 }
 
+void infp_heap_over_time(const struct infp_heap *heap, const struct infp_heap_stack *stack, struct infp_heap_use *to)
+{
+        const uint32_t n = heap->processes[stack->process].n_windows;
+
+        for (uint32_t k = stack->first_part; k != NONE; k = heap->parts[k].next)
+                add_part(heap, &heap->parts[k], n, to);
+}
+
 /* What was in use at the ends of the windows. */
 static struct infp_heap_use *total_of(const struct infp_heap *heap, const struct infp_heap_process *process)
 {
         struct infp_heap_use *ret = calloc(process->n_windows, sizeof(*ret));
 
         for (uint32_t i = process->first_stack; i != NONE && ret; i = heap->stacks[i].next)
-                for (uint32_t k = heap->stacks[i].first_part; k != NONE; k = heap->parts[k].next)
-                        add_part(heap, &heap->parts[k], process->n_windows, ret);
+                infp_heap_over_time(heap, &heap->stacks[i], ret);
         return ret;
 }
 
@@ -438,9 +448,21 @@ static uint32_t judged_of(const struct infp_heap_process *process, const struct 
         return n;
 }
 
+/* The window that ends nearest to t. */
+static uint32_t nearest(const struct infp_heap_process *process, uint64_t t_ns)
+{
+        uint32_t i = 0;
+
+        while (i + 1 < process->n_windows && process->window_ns[i + 1] <= t_ns)
+                i++;
+        return i + 1 < process->n_windows && middle(process->window_ns[i], process->window_ns[i + 1]) < t_ns ? i + 1
+                                                                                                             : i;
+}
+
 static int sum_up(const struct infp_heap *heap, struct infp_heap_process *process)
 {
         infp_autofree struct infp_heap_use *total = total_of(heap, process);
+        uint64_t fullest_ns = 0;
 
         if (!total)
                 return -ENOMEM;
@@ -448,12 +470,19 @@ static int sum_up(const struct infp_heap *heap, struct infp_heap_process *proces
         process->end = total[process->n_windows - 1];
         process->held = total[process->n_judged - 1];
         for (uint32_t i = process->n_before ? process->n_before - 1 : 0; i < process->n_windows; i++)
-                process->peak = total[i].bytes > process->peak.bytes ? total[i] : process->peak;
+                if (total[i].bytes > process->peak.bytes) {
+                        process->peak = total[i];
+                        fullest_ns = process->window_ns[i];
+                }
         process->peak.blocks = 0;
         if (process->peak_bytes > process->peak.bytes && process->peak.bytes > 0) { /* as sure as the fullest window */
                 process->peak.variance *= process->peak_bytes / process->peak.bytes;
                 process->peak.bytes = process->peak_bytes;
+        } else {
+                process->peak_ns = fullest_ns;
         }
+        if (process->resident.t_ns)
+                process->resident.in_use = total[nearest(process, process->resident.t_ns)];
         return 0;
 }
 
@@ -666,8 +695,12 @@ static int find_range(struct infp_run *run, const struct infp_heap_options *opti
         struct infp_range *range = &heap->range;
         struct widest widest = { range, 0 };
 
-        heap->is_part = options->from || options->to;
-        INFP_TRY(infp_range_find(run, options->from, options->to, 0, range, err));
+        if (options->range)
+                *range = *options->range;
+        else
+                INFP_TRY(infp_range_find(run, options->from, options->to, 0, range, err));
+        heap->is_part = options->from || options->to ||
+                        (options->range && (range->t0 > range->start || range->t1 < range->end));
         if (heap->is_part)
                 INFP_TRY(infp_scan_rows(run, infp_table_heap_windows.name, seconds, &(struct infp_scan_options){ 0 },
                                         take_length, &widest, err));
@@ -714,9 +747,11 @@ static int read_all(struct infp_run *run, const struct infp_heap_options *option
                 return fail_without(run, heap, err);
         for (uint32_t i = 0; i < heap->n_programs && r >= 0; i++)
                 r = bound(heap, &heap->processes[i]);
-        if (r >= 0)
+        if (r >= 0) {
                 INFP_TRY(infp_scan_rows(run, infp_table_stack_samples.name, peak_columns, &whole, take_peak, &reading,
                                         err));
+                INFP_TRY(infp_heap_read_resident(run, heap, err));
+        }
         if (r >= 0)
                 r = judge_all(heap);
         if (r >= 0)

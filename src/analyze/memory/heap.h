@@ -18,6 +18,13 @@ struct infp_heap_sum {
         uint64_t samples;
 };
 
+/* Heap and anonymous memory that was in RAM, by an account of memory, and what was in use then. */
+struct infp_heap_resident {
+        uint64_t t_ns; /* 0: there is no account */
+        double bytes;
+        struct infp_heap_use in_use; /* as the window ended that is nearest to it */
+};
+
 /* Stacks that differ only in what the place where they are has called: by other ways through the C library, the interpreter, a package. */
 struct infp_heap_stack {
         uint64_t id;      /* of the innermost node of one of them; 0: none */
@@ -50,8 +57,10 @@ struct infp_heap_process {
         uint64_t mean_bytes;
         struct infp_heap_use end, held, peak; /* peak: no blocks */
         struct infp_heap_sum allocated;
-        double leaked_bytes; /* held by stacks that leak */
-        double peak_bytes;   /* as the sampler saw it in the range; 0: it said none */
+        double leaked_bytes;                /* held by stacks that leak */
+        double peak_bytes;                  /* as the sampler saw it in the range; 0: it said none */
+        uint64_t peak_ns;                   /* when it had the most: of peak_bytes, or the end of the fullest window */
+        struct infp_heap_resident resident; /* of the last account in the range */
         uint32_t first_stack, n_stacks, verdicts[INFP_HEAP_VERDICTS]; /* of its stacks */
 };
 
@@ -71,8 +80,9 @@ struct infp_heap {
 };
 
 struct infp_heap_options {
-        int64_t pid;           /* of the only process; 0: all */
-        const char *from, *to; /* as infp_range_find; NULL: the whole run */
+        int64_t pid;                    /* of the only process; 0: all */
+        const char *from, *to;          /* as infp_range_find; NULL: the whole run */
+        const struct infp_range *range; /* in place of them, where it is known; NULL: it is not */
 };
 /* What was in use at the end of the range, and allocated, freed and at the peak in it, by the windows that lie in it by half at least; verdicts by
  * these alone. -ENODATA with a sentence where the heap was not recorded, or not then. Processes are in order of their peaks. */
@@ -90,6 +100,12 @@ double infp_heap_held(const struct infp_heap_stack *stack); /* bytes */
 /* The program that the process ran then, as far as windows know; NULL: none. */
 const struct infp_heap_process *infp_heap_program(const struct infp_heap *heap, uint64_t process, uint64_t t_ns);
 
+/* Adds what stacks of the place had in use at the end of each window of its process, of which there are n_windows. */
+void infp_heap_over_time(const struct infp_heap *heap, const struct infp_heap_stack *stack, struct infp_heap_use *to);
+
+/* resident.c: the account of each process. */
+int infp_heap_read_resident(struct infp_run *run, struct infp_heap *heap, struct infp_err *err);
+
 /* Where a stack is. Returns the key of the stacks that belong together: of that place, as it was called. */
 uint64_t infp_heap_place(const struct infp_heap *heap, uint64_t process, uint64_t stack,
                          struct infp_profile_place *ret);
@@ -100,6 +116,13 @@ uint64_t infp_heap_id(const struct infp_batch *batch, int column, uint32_t row);
 static inline double infp_heap_seconds(uint64_t from_ns, uint64_t to_ns)
 {
         return to_ns > from_ns ? (double) (to_ns - from_ns) / 1e9 : 0;
+}
+static inline double infp_heap_range_s(const struct infp_heap *heap)
+{
+        const struct infp_range *range = &heap->range;
+
+        return infp_heap_seconds(range->t0 > range->start ? range->t0 : range->start,
+                                 range->t1 < range->end ? range->t1 : range->end);
 }
 /* Of what was looked at. */
 static inline uint64_t infp_heap_end_ns(const struct infp_heap_process *process)

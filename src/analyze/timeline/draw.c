@@ -114,17 +114,6 @@ static int add_series(struct drawing *drawing, struct infp_timeline_panel *panel
         return 1;
 }
 
-static int add_limit(struct infp_timeline_panel *panel, const char *name, double value)
-{
-        struct infp_timeline_limit *more = reallocarray(panel->limits, panel->n_limits + 1, sizeof(*more));
-
-        if (!more)
-                return -ENOMEM;
-        panel->limits = more;
-        more[panel->n_limits] = (struct infp_timeline_limit){ strdup(name), value };
-        return more[panel->n_limits++].name ? 0 : -ENOMEM;
-}
-
 static double limit_of(const struct drawing *drawing, const struct chosen *chosen, const struct infp_panel_limit *limit)
 {
         const int at = infp_table_find(chosen->tracked->table, limit->column);
@@ -142,11 +131,11 @@ static int add_report_limits(const struct drawing *drawing, struct infp_timeline
         const struct infp_report *report = drawing->report;
 
         if (!strcmp(id, "tree-cpu") && isfinite(report->effective_cpus))
-                return add_limit(panel, "available CPUs", 100 * report->effective_cpus);
+                return infp_timeline_add_limit(panel, "available CPUs", 100 * report->effective_cpus);
         if (!strcmp(id, "tree-memory") && isfinite(report->memory_limit_bytes) && report->memory_limit_bytes > 0)
-                return add_limit(panel, "limit", report->memory_limit_bytes);
+                return infp_timeline_add_limit(panel, "limit", report->memory_limit_bytes);
         if (!strcmp(id, "host-load") && isfinite(report->n_cpus))
-                return add_limit(panel, "CPUs", report->n_cpus);
+                return infp_timeline_add_limit(panel, "CPUs", report->n_cpus);
         return 0;
 }
 
@@ -192,7 +181,7 @@ static int draw_each(struct drawing *drawing, const struct infp_panel *def, cons
                         const double value = limit_of(drawing, &chosen[k], &def->limits[i]);
 
                         if (isfinite(value))
-                                INFP_TRY(add_limit(panel, def->limits[i].name, value));
+                                INFP_TRY(infp_timeline_add_limit(panel, def->limits[i].name, value));
                 }
                 INFP_TRY(add_report_limits(drawing, panel, def->id));
                 drop_if_empty(drawing->timeline);
@@ -211,7 +200,7 @@ static int add_limits_across(struct drawing *drawing, const struct infp_panel *d
                 for (unsigned k = 1; k < n; k++)
                         are_equal &= limit_of(drawing, &chosen[k], &def->limits[i]) == first;
                 if (are_equal && isfinite(first))
-                        INFP_TRY(add_limit(panel, def->limits[i].name, first));
+                        INFP_TRY(infp_timeline_add_limit(panel, def->limits[i].name, first));
                 for (unsigned k = 0; k < n && n <= 4 && !are_equal; k++) {
                         const double value = limit_of(drawing, &chosen[k], &def->limits[i]);
                         infp_autofree char *name = name_of(&chosen[k], true), *text = NULL;
@@ -219,7 +208,7 @@ static int add_limits_across(struct drawing *drawing, const struct infp_panel *d
                         if (!name || asprintf(&text, "%s, %s", def->limits[i].name, name) < 0)
                                 return -ENOMEM;
                         if (isfinite(value))
-                                INFP_TRY(add_limit(panel, text, value));
+                                INFP_TRY(infp_timeline_add_limit(panel, text, value));
                 }
         }
         return 0;

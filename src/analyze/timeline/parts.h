@@ -117,6 +117,7 @@ int infp_timeline_panels(struct infp_timeline *timeline, const struct infp_repor
 
 struct infp_timeline_panel *infp_timeline_add_panel(struct infp_timeline *timeline); /* NULL without memory */
 struct infp_timeline_series *infp_timeline_add_series(struct infp_timeline_panel *panel);
+int infp_timeline_add_limit(struct infp_timeline_panel *panel, const char *name, double value);
 void infp_timeline_panel_done(struct infp_timeline_panel *panel);
 
 /* Each reads its tables. -ENOENT: the run has none. On error reading->table is the table that cannot be read. */
@@ -129,6 +130,7 @@ struct infp_timeline_reading {
 };
 int infp_timeline_cores(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_memory(struct infp_timeline_reading *reading, struct infp_err *err);
+int infp_timeline_heap(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_processes(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_requests(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_marks(struct infp_timeline_reading *reading, struct infp_err *err);

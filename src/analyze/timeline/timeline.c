@@ -125,6 +125,17 @@ struct infp_timeline_series *infp_timeline_add_series(struct infp_timeline_panel
         return more;
 }
 
+int infp_timeline_add_limit(struct infp_timeline_panel *panel, const char *name, double value)
+{
+        struct infp_timeline_limit *more = reallocarray(panel->limits, panel->n_limits + 1, sizeof(*more));
+
+        if (!more)
+                return -ENOMEM;
+        panel->limits = more;
+        more[panel->n_limits] = (struct infp_timeline_limit){ strdup(name), value };
+        return more[panel->n_limits++].name ? 0 : -ENOMEM;
+}
+
 char *infp_timeline_text(const struct infp_batch *batch, int column, uint32_t row, bool *ret_failed)
 {
         size_t size;
@@ -244,9 +255,9 @@ static int read_panels(struct infp_timeline_reading *reading, struct infp_err *e
 static int read_all(struct infp_timeline_reading *reading, struct infp_err *err)
 {
         static int (*const readers[])(struct infp_timeline_reading *, struct infp_err *) = {
-                infp_timeline_processes, infp_timeline_memory,   infp_timeline_counters,
-                infp_timeline_cores,     infp_timeline_requests, infp_timeline_marks,
-                infp_timeline_spans,     infp_timeline_gaps,     infp_timeline_code,
+                infp_timeline_processes, infp_timeline_memory,   infp_timeline_heap,  infp_timeline_counters,
+                infp_timeline_cores,     infp_timeline_requests, infp_timeline_marks, infp_timeline_spans,
+                infp_timeline_gaps,      infp_timeline_code,
         };
         uint64_t phase;
         int r;

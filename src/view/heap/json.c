@@ -119,6 +119,26 @@ static void put_hotspots(struct infp_json *json, const struct infp_heap *heap, u
         infp_json_member_u64(json, "hotspots_left_out", n > MOST_HOTSPOTS ? n - MOST_HOTSPOTS : 0);
 }
 
+static void put_resident(struct infp_json *json, const struct infp_heap *heap,
+                         const struct infp_heap_resident *resident)
+{
+        const double rest = resident->bytes - resident->in_use.bytes;
+
+        infp_json_key(json, "resident");
+        if (!resident->t_ns) {
+                infp_json_null(json);
+                return;
+        }
+        infp_json_object(json);
+        infp_json_member_f64(json, "at_s", since_start_s(heap, resident->t_ns));
+        infp_json_member_f64(json, "bytes", resident->bytes);
+        put_interval(json, "in_use_bytes", resident->in_use.bytes, resident->in_use.variance);
+        infp_json_member_f64(json, "rest_bytes", rest >= 0 ? rest : NAN);
+        infp_json_member_f64(json, "rest_percent",
+                             rest >= 0 && resident->bytes > 0 ? 100 * rest / resident->bytes : NAN);
+        infp_json_object_end(json);
+}
+
 static void put_process(struct infp_json *json, const struct infp_heap *heap, uint32_t index)
 {
         const struct infp_heap_process *process = &heap->processes[index];
@@ -129,6 +149,7 @@ static void put_process(struct infp_json *json, const struct infp_heap *heap, ui
         infp_json_member_u64(json, "allocations", (uint64_t) llrint(fmin(process->allocated.blocks, 1e18)));
         infp_json_member_f64(json, "leaked_mb", process->leaked_bytes / mib);
         put_interval(json, "peak_bytes", process->peak.bytes, process->peak.variance);
+        infp_json_member_f64(json, "peak_s", since_start_s(heap, process->peak_ns));
         put_interval(json, "allocated_bytes", process->allocated.bytes, process->allocated.variance);
         put_interval(json, "end_bytes", process->end.bytes, process->end.variance);
         put_interval(json, "held_bytes", process->held.bytes, process->held.variance);
@@ -139,6 +160,7 @@ static void put_process(struct infp_json *json, const struct infp_heap *heap, ui
         infp_json_member_f64(json, "seconds", infp_heap_observed_s(process));
         infp_json_member_u64(json, "samples", process->allocated.samples);
         infp_json_member_u64(json, "sample_bytes", process->mean_bytes);
+        put_resident(json, heap, &process->resident);
         infp_json_key(json, "stacks");
         infp_json_object(json);
         for (unsigned i = 0; i < INFP_HEAP_VERDICTS; i++)
@@ -153,6 +175,8 @@ void infp_heap_report_json(struct infp_json *json, const struct infp_heap_view *
 {
         const struct infp_sampling_mode *mode = infp_sampling_find(view->sampling, INFP_STACK_HEAP_ALLOCATED);
 
+        infp_json_member_str(json, "profile_id", view->run);
+        infp_json_member_f64(json, "duration_seconds", infp_heap_range_s(view->heap));
         begin(json, view);
         infp_json_member_f64(json, "lost_samples", mode ? mode->lost : NAN);
         infp_json_key(json, "memory");

@@ -169,6 +169,35 @@ static void put_range(struct infp_out *out, const struct infp_heap *heap, const 
                                  infp_count(process->n_windows - process->n_before).text);
 }
 
+/* RSS against what is in use: the allocator's malloc_info would say more, and nobody outside can ask it. */
+static void put_resident(struct infp_out *out, const struct infp_heap *heap, const struct infp_heap_process *process)
+{
+        const struct infp_heap_resident *resident = &process->resident;
+        const double rest = resident->bytes - resident->in_use.bytes;
+        infp_autostr struct infp_str in_use = { 0 };
+
+        if (!resident->t_ns)
+                return;
+        put_bytes(&in_use, resident->in_use.bytes, resident->in_use.variance);
+        if (rest < 0)
+                infp_report_line(out, "in RAM",
+                                 "%s of heap and anonymous memory, by the account at %s s; blocks in use then: %s. The "
+                                 "program has not touched all of them, or they are swapped out",
+                                 infp_report_bytes(resident->bytes).text,
+                                 infp_fixed(since_start_s(heap, resident->t_ns), 1).text,
+                                 in_use.data ? in_use.data : "");
+        else
+                infp_report_line(
+                        out, "in RAM",
+                        "%s of heap and anonymous memory, by the account at %s s; blocks in use then: %s. The "
+                        "other %s (%s %%) at least are free blocks that the allocator keeps (fragmentation), what "
+                        "it and infprof's agent need, and what the program maps itself: how much of each is not known",
+                        infp_report_bytes(resident->bytes).text,
+                        infp_fixed(since_start_s(heap, resident->t_ns), 1).text, in_use.data ? in_use.data : "",
+                        infp_report_bytes(rest).text,
+                        infp_fixed(resident->bytes > 0 ? 100 * rest / resident->bytes : NAN, 1).text);
+}
+
 static int put_process_report(struct infp_out *out, const struct infp_heap *heap, uint32_t index)
 {
         const struct infp_heap_process *process = &heap->processes[index];
@@ -184,8 +213,9 @@ static int put_process_report(struct infp_out *out, const struct infp_heap *heap
         put_bytes(&allocated, process->allocated.bytes, process->allocated.variance);
         infp_report_line(out, "in use", "%s %s, in %s sampled blocks", end.data ? end.data : "",
                          end_words(heap, process), infp_count(process->end.blocks).text);
-        infp_report_line(out, "peak", "%s; the highest of many estimates, which are taken when they have grown by 5 %%",
-                         peak.data ? peak.data : "");
+        infp_report_line(out, "peak",
+                         "%s at %s s; the highest of many estimates, which are taken when they have grown by 5 %%",
+                         peak.data ? peak.data : "", infp_fixed(since_start_s(heap, process->peak_ns), 1).text);
         infp_report_line(out, "allocated", "%s in %s blocks; in %s: %s/s", allocated.data ? allocated.data : "",
                          infp_count((uint64_t) fmin(process->allocated.blocks, 1e18)).text,
                          infp_report_seconds(seconds).text,
@@ -196,6 +226,7 @@ static int put_process_report(struct infp_out *out, const struct infp_heap *heap
                                                    ? process->allocated.bytes / (double) process->allocated.samples
                                                    : NAN)
                                  .text);
+        put_resident(out, heap, process);
         put_verdicts(out, process);
         return put_held(out, heap, index);
 }
