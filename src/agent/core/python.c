@@ -110,16 +110,18 @@ static uint64_t search(struct infp_agent_python *python, const struct infp_pytho
         return found;
 }
 
-/* Threads without one are many (of BLAS, of runtimes): they are looked for more and more rarely. */
-static uint64_t own_state(struct infp_agent_python *python, const struct infp_python_memory *memory, bool must_have)
+/* Threads without a state are many (of BLAS, of runtimes): it is looked for more and more rarely. */
+static bool may_have_state(bool must_have)
+{
+        return own.state || must_have || own.calls++ >= (own.misses < 6 ? UINT32_C(1) << own.misses : 64);
+}
+
+static uint64_t own_state(struct infp_agent_python *python, const struct infp_python_memory *memory)
 {
         const uint64_t self = infp_agent_thread_pointer();
 
         if (is_ours(&python->memory, own.state, self))
                 return own.state;
-        own.state = 0;
-        if (!must_have && own.calls++ < (own.misses < 6 ? UINT32_C(1) << own.misses : 64))
-                return 0;
         own.calls = 0;
         own.state = search(python, memory, self);
         own.misses = own.state ? 0 : own.misses + 1;
@@ -197,12 +199,13 @@ static void list_codes(struct infp_agent_python *python, uint32_t n)
         }
 }
 
-static struct infp_wire_python name_of(struct infp_agent_python *python, const struct infp_python_memory *memory,
-                                       struct infp_writer_thread *thread, const struct infp_python_frame *frame)
+static struct infp_wire_python name_of(struct infp_agent_python *python, struct infp_writer_thread *thread,
+                                       const struct infp_python_frame *frame)
 {
+        const struct infp_python_memory memory = { infp_agent_memory_read_once, NULL };
         struct infp_wire_python ret = { 0, 0 };
 
-        if (infp_python_code_read(&layout, memory, code_type, frame->code, &python->code) < 0)
+        if (infp_python_code_read(&layout, &memory, code_type, frame->code, &python->code) < 0)
                 return ret;
         ret.code = infp_writer_code(thread, python->code.file, python->code.function, python->code.lines.first_line);
         ret.line = infp_python_code_line(&layout, &python->code.lines, frame->instruction);
@@ -211,14 +214,14 @@ static struct infp_wire_python name_of(struct infp_agent_python *python, const s
         return ret;
 }
 
-static void name_all(struct infp_agent_python *python, const struct infp_python_memory *memory,
-                     struct infp_writer_thread *thread, uint32_t n, struct infp_wire_python *ret)
+static void name_all(struct infp_agent_python *python, struct infp_writer_thread *thread, uint32_t n,
+                     struct infp_wire_python *ret)
 {
         uint32_t n_checked;
 
         list_codes(python, n);
-        python->checks.pid = getpid();
-        python->checks.read = process_vm_readv;
+        python->checks.gather = infp_agent_memory_gather;
+        python->checks.context = &python->memory;
         n_checked = infp_python_checks_make(&python->checks, &layout, &code_check);
         for (uint32_t i = 0; i < n; i++) {
                 const struct infp_python_frame *frame = &python->frames[i];
@@ -230,7 +233,7 @@ static void name_all(struct infp_agent_python *python, const struct infp_python_
                         continue;
                 check = at < n_checked ? python->checks.ret[at] : 0;
                 if (at >= n_checked || !cache_get(frame, check, &ret[i])) {
-                        ret[i] = name_of(python, memory, thread, frame);
+                        ret[i] = name_of(python, thread, frame);
                         if (at < n_checked && ret[i].code)
                                 cache_put(frame, check, ret[i]);
                 }
@@ -247,8 +250,10 @@ uint32_t infp_agent_python_frames(struct infp_agent_python *python, struct infp_
         uint64_t state;
         uint32_t n;
 
-        infp_agent_memory_forget(&python->memory);
-        state = own_state(python, &memory, must_have);
+        if (!may_have_state(must_have))
+                return 0;
+        infp_agent_memory_begin(&python->memory);
+        state = own_state(python, &memory);
         if (!state)
                 return 0;
         n = infp_python_walk(&layout, &memory, state, python->frames, INFP_WIRE_FRAMES, &end);
@@ -256,6 +261,6 @@ uint32_t infp_agent_python_frames(struct infp_agent_python *python, struct infp_
                 *flags |= INFP_WIRE_PYTHON_INCOMPLETE;
         if (end != INFP_PYTHON_WHOLE && end != INFP_PYTHON_TOO_DEEP)
                 return 0;
-        name_all(python, &memory, thread, n, ret);
+        name_all(python, thread, n, ret);
         return n;
 }

@@ -520,7 +520,7 @@ static void explain_state(struct infp_inside *inside, struct process *process, u
         else if (counts->state == INFP_WIRE_SAMPLER_REFUSED)
                 say(inside, "python", -EPERM,
                     "process %d cannot be sampled from inside: the kernel (or a seccomp filter) refuses it timers or "
-                    "process_vm_readv",
+                    "process_vm_writev",
                     pid);
         else if (counts->state == INFP_WIRE_SAMPLER_ALONE)
                 say(inside, "python", -EBUSY,

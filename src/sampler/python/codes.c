@@ -67,8 +67,8 @@ static bool read_code(struct infp_python_codes *codes, const struct infp_python_
         const struct infp_python_memory memory = infp_python_process_memory(process->pid);
         const struct infp_python *python = process->python;
 
-        codes->checks.pid = process->pid;
-        codes->checks.read = process_vm_readv;
+        codes->checks.gather = infp_python_process_gather;
+        codes->checks.context = memory.context;
         codes->checks.n = 1;
         codes->checks.codes[0] = frame->code;
         return infp_python_code_read(&python->layout, &memory, python->code_type, frame->code, &codes->scratch) == 0 &&

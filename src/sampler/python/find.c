@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +30,13 @@ static int read_process(void *context, uint64_t address, void *ret, size_t size)
 
         errno = saved;
         return r;
+}
+
+ssize_t infp_python_process_gather(void *context, const struct iovec *pieces, unsigned n, void *ret_bytes, size_t size)
+{
+        const struct iovec local = { ret_bytes, size };
+
+        return process_vm_readv((pid_t) (intptr_t) context, &local, 1, pieces, n, 0);
 }
 
 struct infp_python_memory infp_python_process_memory(pid_t pid)

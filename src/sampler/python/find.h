@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "base/err.h"
 #include "sampler/python/file.h"
@@ -35,5 +36,6 @@ const char *infp_python_gil_problem(const struct infp_python *python);
 const char *infp_python_tasks_problem(const struct infp_python *python, const struct infp_python_memory *memory,
                                       struct infp_python_task_layout *ret);
 
-/* Memory of a live process by process_vm_readv; context is the pid (as intptr_t). */
+/* Memory of a live process by process_vm_readv; context is the pid (as intptr_t), for struct infp_python_checks too. */
 struct infp_python_memory infp_python_process_memory(pid_t pid);
+ssize_t infp_python_process_gather(void *context, const struct iovec *pieces, unsigned n, void *ret_bytes, size_t size);

@@ -72,8 +72,8 @@ static bool check_some(struct infp_python_checks *checks, const struct infp_fram
 bool infp_wall_check_frames(struct infp_python_checks *checks, const struct infp_frames_process *process, int32_t tid,
                             uint32_t n, struct infp_frames_one *ret)
 {
-        checks->pid = tid;
-        checks->read = process_vm_readv;
+        checks->gather = infp_python_process_gather;
+        checks->context = (void *) (intptr_t) tid;
         for (uint32_t i = 0; i < n;)
                 if (!check_some(checks, process, &i, n, ret))
                         return false;

@@ -8,12 +8,8 @@ static_assert(INFP_PYTHON_CHECKS_TEXTS <= 1024, "the kernel takes so many pieces
 /* n pieces of `size` bytes, of which `remote` has the addresses. Returns how many were copied, from the first on. */
 static uint32_t gather(struct infp_python_checks *checks, uint32_t n, size_t size, void *ret_bytes)
 {
-        const struct iovec local = { ret_bytes, n * size };
-        ssize_t done;
+        const ssize_t done = n ? checks->gather(checks->context, checks->remote, n, ret_bytes, n * size) : 0;
 
-        if (!n)
-                return 0;
-        done = checks->read(checks->pid, &local, 1, checks->remote, n, 0);
         return done < 0 ? 0 : (uint32_t) ((size_t) done / size);
 }
 

@@ -10,10 +10,10 @@
 enum { INFP_PYTHON_CHECKS = 248, INFP_PYTHON_CHECKS_TEXTS = INFP_PYTHON_CHECKS * INFP_PYTHON_CHECK_TEXTS };
 
 struct infp_python_checks {
-        pid_t pid; /* whose memory it is */
-        /* process_vm_readv, which is the caller's to have: src/unwind calls no kernel. */
-        ssize_t (*read)(pid_t pid, const struct iovec *local, unsigned long n_local, const struct iovec *remote,
-                        unsigned long n_remote, unsigned long flags);
+        /* Copies n pieces of the process's memory, `size` bytes in all, one after the other. Returns how many bytes were copied, from the first
+         * on, or a negative number. */
+        ssize_t (*gather)(void *context, const struct iovec *pieces, unsigned n, void *ret_bytes, size_t size);
+        void *context;
         uint32_t n;
         uint64_t codes[INFP_PYTHON_CHECKS]; /* n addresses, which the caller writes */
         uint32_t ret[INFP_PYTHON_CHECKS];
