@@ -26,6 +26,8 @@ static unsigned filled(void)
 
         for (unsigned i = 0; i < INFP_HEAP_FILTER; i++)
                 n += hooks.filter[i];
+        for (unsigned i = 0; i < INFP_HEAP_PAGES; i++)
+                n += hooks.pages[i];
         return n;
 }
 
@@ -39,6 +41,23 @@ static void test_one(void **state)
         assert_int_equal(infp_agent_live_take(0x7f0000001010), 0);
         assert_int_equal(infp_agent_live_take(0x7f0000001000), 7);
         assert_int_equal(infp_agent_live_take(0x7f0000001000), 0);
+        assert_int_equal(filled(), 0);
+}
+
+/* Blocks of the same page, and of one that shares its counter: each is found until it went. */
+static void test_pages(void **state)
+{
+        static const uint64_t blocks[] = { 0x7f0000001000, 0x7f0000001ff0, 0x7f0010001010 };
+
+        (void) state;
+        for (unsigned i = 0; i < 3; i++)
+                assert_true(infp_agent_live_put(blocks[i], i + 1));
+        assert_int_equal(hooks.pages[infp_heap_page(blocks[0])], 3);
+        assert_false(infp_heap_may_be_sampled(&hooks, 0x7f0000002000));
+        for (unsigned i = 0; i < 3; i++) {
+                assert_true(infp_heap_may_be_sampled(&hooks, blocks[i]));
+                assert_int_equal(infp_agent_live_take(blocks[i]), i + 1);
+        }
         assert_int_equal(filled(), 0);
 }
 
@@ -76,6 +95,7 @@ static void test_filter_is_full(void **state)
         assert_int_equal(hooks.filter[infp_heap_place(one)], put > 255 ? 255 : 0);
         hooks.filter[infp_heap_place(one)] = 255;
         assert_true(infp_agent_live_put(one, 9));
+        assert_true(infp_agent_live_put(one + 16, 10)); /* in the same page */
         assert_int_equal(infp_agent_live_take(one), 9);
         assert_true(infp_heap_may_be_sampled(&hooks, one));
 }
@@ -118,9 +138,8 @@ static void test_threads(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup(test_one, make),
-                cmocka_unit_test_setup(test_full, make),
-                cmocka_unit_test_setup(test_filter_is_full, make),
+                cmocka_unit_test_setup(test_one, make),     cmocka_unit_test_setup(test_pages, make),
+                cmocka_unit_test_setup(test_full, make),    cmocka_unit_test_setup(test_filter_is_full, make),
                 cmocka_unit_test_setup(test_threads, make),
         };
 

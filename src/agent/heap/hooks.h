@@ -10,15 +10,23 @@
 #define INFP_AGENT_ENV_HEAP \
         "INFPROF_AGENT_HEAP" /* bytes between two samples, on average: 65536, or from 65536-4194304 */
 
-enum { INFP_HEAP_FILTER = 1 << 16, INFP_HEAP_OWN = 6 };
+enum { INFP_HEAP_PAGES = 1 << 16, INFP_HEAP_FILTER = 1 << 16, INFP_HEAP_OWN = 6 };
 
-/* How many sampled blocks there may be whose address falls on a place of the filter: 0 is sure, and 255 stays. */
+/* How many sampled blocks there are in a page, or in one that is a multiple of 256 MiB away. Most have none, and pages that lie together share
+ * a cache line: a program that frees blocks of its own neighbourhood loses none of its cache to the look-up. */
+static inline uint32_t infp_heap_page(uint64_t address)
+{
+        return (uint32_t) (address >> 12) % INFP_HEAP_PAGES;
+}
+
+/* Asked of the others: how many sampled blocks there may be whose address falls on a place of the filter: 0 is sure, and 255 stays. */
 static inline uint32_t infp_heap_place(uint64_t address)
 {
         return (uint32_t) ((address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48);
 }
 
 struct infp_preload_heap {
+        _Atomic uint16_t pages[INFP_HEAP_PAGES];
         _Atomic uint8_t filter[INFP_HEAP_FILTER];
         /* Set by the agent; none calls an allocator, waits, or changes errno. */
         /* The bytes until the next sample are used up by this block; is_new: they were not drawn yet. Returns how many are next. */
@@ -51,5 +59,7 @@ struct infp_preload_heap {
 static inline bool infp_heap_may_be_sampled(const struct infp_preload_heap *hooks, uint64_t address)
 {
         return __builtin_expect(
-                atomic_load_explicit(&hooks->filter[infp_heap_place(address)], memory_order_relaxed) != 0, 0);
+                atomic_load_explicit(&hooks->pages[infp_heap_page(address)], memory_order_relaxed) != 0 &&
+                        atomic_load_explicit(&hooks->filter[infp_heap_place(address)], memory_order_relaxed) != 0,
+                0);
 }

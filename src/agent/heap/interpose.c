@@ -1,5 +1,5 @@
 /* The functions of the allocator, in front of those of the next library: libc's, or jemalloc's where that was preloaded or linked. What
- * they do beside the call is to count bytes down, and to look up in a table of 64 KiB whether a block that is freed may be a sampled one.
+ * they do beside the call is to count bytes down, and to look up whether a block that is freed may be a sampled one.
  *
  * As all of the stub (agent/core/preload.c): no library is needed, functions of libc are weak references, and without an agent nothing is done. */
 #include <dlfcn.h>
