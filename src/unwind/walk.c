@@ -39,6 +39,7 @@ struct walk {
         uint32_t trials_left; /* that guesses may still follow */
         uint64_t address;
         uint64_t values[ROOM];
+        uint64_t places[ROOM]; /* with a trail: where on the stack each value was; 0: a register of the start */
 };
 
 const char *infp_unwind_end_name(enum infp_unwind_end end)
@@ -143,6 +144,34 @@ static inline const struct infp_unwind_rule *find(struct walk *walk, uint64_t pc
         return rule;
 }
 
+/* ---- what the walk depends on ---- */
+
+static void leave_trail(struct walk *walk)
+{
+        if (walk->start->trail)
+                walk->start->trail->is_whole = false;
+}
+
+/* It depends on a register's value. */
+static void note(struct walk *walk, unsigned reg)
+{
+        struct infp_unwind_trail *trail = walk->start->trail;
+        uint64_t place, at;
+
+        if (!trail)
+                return;
+        place = walk->places[reg];
+        at = place - walk->start->dumps->begin;
+        if (!place) {
+                trail->registers |= UINT32_C(1) << reg; /* the stack pointer of callers follows from the rest */
+        } else if (reg == INFP_RSP || trail->n == INFP_UNWIND_TRAIL || at > UINT32_MAX) {
+                trail->is_whole = false;
+        } else {
+                trail->at[trail->n] = (uint32_t) at;
+                trail->words[trail->n++] = walk->values[reg];
+        }
+}
+
 /* ---- from a frame to its caller ---- */
 
 static enum infp_unwind_end read_elsewhere(const struct walk *walk, uint64_t address, uint64_t *ret)
@@ -188,6 +217,7 @@ static enum infp_unwind_end find_cfa(struct walk *walk, const struct infp_unwind
                 walk->address = walk->values[INFP_RIP];
                 return INFP_UNWIND_BROKEN;
         }
+        note(walk, REGISTER(rule->cfa_register));
         switch (rule->cfa_kind) {
         case INFP_CFA_REGISTER:
                 *ret = base;
@@ -196,6 +226,7 @@ static enum infp_unwind_end find_cfa(struct walk *walk, const struct infp_unwind
                 *ret = base + ((walk->values[INFP_RIP] & 15) >= (uint64_t) (int64_t) rule->cfa_addend ? 8 : 0);
                 return INFP_UNWIND_COMPLETE;
         default:
+                leave_trail(walk);
                 end = read_word(walk, base, ret);
                 *ret += (uint64_t) (int64_t) rule->cfa_addend;
                 if (end != INFP_UNWIND_COMPLETE)
@@ -252,8 +283,11 @@ static enum infp_unwind_end restore_plain(struct walk *walk, const struct infp_u
                 if (__builtin_expect(at > limit, 0))
                         break;
                 memcpy(&walk->values[REGISTER(saves[i].reg)], dump->bytes + at, 8);
+                walk->places[REGISTER(saves[i].reg)] = dump->begin + at;
                 walk->valid |= UINT32_C(1) << REGISTER(saves[i].reg);
         }
+        if (i < n)
+                leave_trail(walk);
         for (; i < n; i++) {
                 const enum infp_unwind_end end = restore(walk, &saves[i], cfa, sp, walk->values);
 
@@ -285,6 +319,7 @@ static enum infp_unwind_end step(struct walk *walk, const struct infp_unwind_rul
                 walk->valid &= kept_by_calls;
                 return restore_plain(walk, rule, saves, cfa, sp);
         }
+        leave_trail(walk);
         if (rule->flags & (INFP_RULE_FROM_REGISTER | INFP_RULE_SIGNAL)) {
                 memcpy(copy, walk->values, sizeof(copy));
                 old = copy;
@@ -506,6 +541,7 @@ static enum infp_unwind_end walk_on(struct walk *walk)
                         /* Above a guess, what is no code shows that it was wrong. */
                         if (!walk->start->may_guess || (walk->n_guesses && mapping == INFP_NO_MAPPING))
                                 return end;
+                        leave_trail(walk);
                         return guess(walk) || (!is_exact && may_begin_in(walk, mapping)) ? INFP_UNWIND_COMPLETE : end;
                 }
                 if (rule->flags & INFP_RULE_SIGNAL)
@@ -513,6 +549,8 @@ static enum infp_unwind_end walk_on(struct walk *walk)
                 if (rule->flags & INFP_RULE_FRAME_POINTER)
                         flags |= INFP_FRAME_FRAME_POINTER;
                 add_frame(walk, mapping, flags);
+                if (rule->flags & INFP_RULE_FRAME_POINTER)
+                        note(walk, INFP_RBP);
                 /* A frame pointer of 0 is the outermost: Go's scheduler clears it where it changes to its own stack. */
                 if ((rule->flags & INFP_RULE_END) || ((rule->flags & INFP_RULE_FRAME_POINTER) &&
                                                       (walk->valid >> INFP_RBP & 1) && walk->values[INFP_RBP] == 0))
@@ -520,6 +558,7 @@ static enum infp_unwind_end walk_on(struct walk *walk)
                 end = step(walk, rule, saves);
                 if (end != INFP_UNWIND_COMPLETE)
                         return end;
+                note(walk, INFP_RIP);
                 /* Hand-written begins of threads end so, and whatever an old frame has left behind above a guess. */
                 if (walk->values[INFP_RIP] == 0)
                         return walk->n_guesses ? INFP_UNWIND_BROKEN : INFP_UNWIND_COMPLETE;
@@ -547,6 +586,12 @@ void infp_unwind(const struct infp_unwind_start *start, struct infp_unwind_cache
         walk.address = 0;
         memcpy(walk.values, start->values, INFP_N_REGISTERS * sizeof(walk.values[0]));
         memset(walk.values + INFP_N_REGISTERS, 0, (ROOM - INFP_N_REGISTERS) * sizeof(walk.values[0]));
+        if (start->trail) {
+                memset(walk.places, 0, sizeof(walk.places));
+                start->trail->n = 0;
+                start->trail->registers = 1 << INFP_RIP | 1 << INFP_RSP;
+                start->trail->is_whole = start->n_dumps == 1 && !start->unknown;
+        }
         ret->end = start->n_dumps ? walk_on(&walk) : INFP_UNWIND_TRUNCATED;
         ret->n_frames = walk.n_frames;
         ret->address = walk.address;

@@ -92,6 +92,17 @@ struct infp_unwind_result {
         uint64_t address; /* what was looked for in vain: code, or memory when truncated or broken */
 };
 
+/* What a walk depended on beside the tables: some registers of its start, and words of the first dump. Where they are the same again, so is
+ * the walk. */
+enum { INFP_UNWIND_TRAIL = 128 };
+struct infp_unwind_trail {
+        uint32_t n;
+        uint32_t registers;             /* a bit for each */
+        bool is_whole;                  /* false: it depended on more, and says nothing */
+        uint32_t at[INFP_UNWIND_TRAIL]; /* bytes from the dump's begin */
+        uint64_t words[INFP_UNWIND_TRAIL];
+};
+
 /* What an unwind starts from. */
 struct infp_unwind_start {
         const struct infp_unwind_space *space;
@@ -103,6 +114,7 @@ struct infp_unwind_start {
         /* Bit r: values[r] is not known (a thread that was not stopped). An unwind that needs it before a frame gave it back
          * ends as broken. */
         uint32_t unknown;
+        struct infp_unwind_trail *trail; /* is filled; NULL: not wanted */
 };
 
 /* Fills up to max_frames frames, the innermost first. ret_frames has room for them. cache may be NULL. */

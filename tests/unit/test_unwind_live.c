@@ -181,6 +181,72 @@ static void test_damaged_tables(void **state)
         infp_unwind_cache_init(&cache, cached, sizeof(cached) / sizeof(cached[0]));
 }
 
+/* A frame of a size that only its frame pointer knows. */
+static NO_INLINE long recurse_with_array(long n)
+{
+        volatile char *bytes = __builtin_alloca((size_t) (16 * n + 32));
+        long below;
+
+        bytes[0] = (char) n;
+        if (n == 0) {
+                at_the_bottom();
+                return sink;
+        }
+        below = n % 3 ? recurse_with_array(n - 1) : recurse(2);
+        return below + sink + bytes[0];
+}
+
+static void unwind_with_trail(struct moment *moment, struct infp_unwind_trail *trail)
+{
+        struct infp_unwind_start start = { &self.space, &moment->dump, 1, true, moment->values, .trail = trail };
+
+        infp_unwind(&start, &cache, moment->frames, MAX_FRAMES, &moment->result);
+}
+
+/* All but what is in the trail becomes something else. */
+static void change_the_rest(struct moment *moment, const struct infp_unwind_trail *trail)
+{
+        for (unsigned i = 0; i < INFP_N_REGISTERS; i++)
+                if (!(trail->registers >> i & 1))
+                        moment->values[i] ^= UINT64_C(0x5555555555555555);
+        for (uint64_t i = 0; i < moment->dump.size; i++)
+                moment->stack[i] ^= 0x55;
+        for (uint32_t i = 0; i < trail->n; i++)
+                memcpy(moment->stack + trail->at[i], &trail->words[i], sizeof(trail->words[i]));
+}
+
+/* A walk depends on nothing but its trail. */
+static void test_trail(void **state)
+{
+        struct infp_unwind_trail trail, again;
+
+        (void) state;
+        at_the_bottom = look;
+        for (long depth = 0; depth < 60; depth++) {
+                if (depth % 2)
+                        recurse(depth);
+                else
+                        recurse_with_array(depth);
+                unwind_with_trail(&now, &trail);
+                assert_string_equal(infp_unwind_end_name(now.result.end), "complete");
+                assert_true(trail.is_whole);
+                assert_in_range(trail.n, now.result.n_frames - 2, 2 * now.result.n_frames);
+                other = now;
+                other.dump.bytes = other.stack;
+                change_the_rest(&other, &trail);
+                memset(other.frames, 0, sizeof(other.frames));
+                unwind_with_trail(&other, &again);
+                assert_int_equal(other.result.n_frames, now.result.n_frames);
+                assert_memory_equal(other.frames, now.frames, now.result.n_frames * sizeof(now.frames[0]));
+                assert_int_equal(again.n, trail.n);
+                assert_int_equal(again.registers, trail.registers);
+                assert_memory_equal(again.words, trail.words, trail.n * sizeof(trail.words[0]));
+        }
+        recurse(DEPTH);
+        unwind_with_trail(&now, &trail);
+        assert_false(trail.is_whole);
+}
+
 static void test_too_deep(void **state)
 {
         (void) state;
@@ -505,6 +571,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_known_depth),
                 cmocka_unit_test(test_damaged_tables),
+                cmocka_unit_test(test_trail),
                 cmocka_unit_test(test_too_deep),
                 cmocka_unit_test(test_truncated),
                 cmocka_unit_test(test_signal),

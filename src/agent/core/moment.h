@@ -24,8 +24,9 @@ struct infp_agent_moment {
         } block;               /* that was allocated */
         uint64_t t_ns;
         uint32_t tid, cpu, periods, n_python, dump_size;
-        uint8_t flags; /* enum infp_wire_flags */
-        bool is_cut;   /* the stack goes on above what was copied */
+        uint8_t flags;  /* enum infp_wire_flags */
+        bool is_cut;    /* the stack goes on above what was copied */
+        bool may_recur; /* of a call, not of an interrupt: the next one may come from the same place */
         uint64_t registers[INFP_N_REGISTERS];
         struct infp_wire_python python[INFP_WIRE_FRAMES];
         uint8_t dump[INFP_AGENT_DUMP]; /* of the stack, from its pointer on */

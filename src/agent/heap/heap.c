@@ -121,6 +121,38 @@ static bool is_ours(uint64_t pc)
         return (pc >= hooks->begin && pc < hooks->end) || (pc >= (uintptr_t) __ehdr_start && pc < (uintptr_t) _etext);
 }
 
+static uint32_t intern(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
+                       const struct infp_agent_walk *walked, struct infp_writer_thread *thread)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < walked->n; i++) /* Python calls malloc by way of objects.c */
+                if (!is_ours(stack->native[i]))
+                        stack->native[n++] = stack->native[i];
+        if (n && n < walked->n)
+                stack->native[0]--; /* a return address, where an instruction is expected: into the call */
+        return infp_writer_stack(thread, &(struct infp_writer_stack){ .native = stack->native,
+                                                                      .python = moment->python,
+                                                                      .n_native = n,
+                                                                      .n_python = moment->n_python,
+                                                                      .epoch = (uint32_t) walked->epoch,
+                                                                      .flags = moment->flags | walked->flags });
+}
+
+static uint32_t stack_of(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
+                         const struct infp_agent_walk *walked, struct infp_writer_thread *thread)
+{
+        struct infp_agent_way *way = walked->way;
+
+        if (!way || moment->n_python || moment->flags)
+                return intern(stack, moment, walked, thread);
+        if (!way->stack || way->file_number != infp_writer_file_number()) {
+                way->stack = intern(stack, moment, walked, thread);
+                way->file_number = infp_writer_file_number();
+        }
+        return way->stack;
+}
+
 static void put_block(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
                       const struct infp_agent_walk *walked, struct infp_writer_thread *thread)
 {
@@ -132,20 +164,9 @@ static void put_block(struct infp_agent_stack *stack, const struct infp_agent_mo
                 .mean = moment->block.mean,
                 .tid = moment->tid
         };
-        uint32_t n = 0;
         uint64_t taken;
 
-        for (uint32_t i = 0; i < walked->n; i++) /* Python calls malloc by way of objects.c */
-                if (!is_ours(stack->native[i]))
-                        stack->native[n++] = stack->native[i];
-        if (n && n < walked->n)
-                stack->native[0]--; /* a return address, where an instruction is expected: into the call */
-        block.stack = infp_writer_stack(thread, &(struct infp_writer_stack){ .native = stack->native,
-                                                                             .python = moment->python,
-                                                                             .n_native = n,
-                                                                             .n_python = moment->n_python,
-                                                                             .epoch = (uint32_t) walked->epoch,
-                                                                             .flags = moment->flags | walked->flags });
+        block.stack = stack_of(stack, moment, walked, thread);
         if (infp_writer_put(thread, INFP_WIRE_KEEP, &block, sizeof(block), NULL, 0))
                 return;
         count(&infp_writer_head()->heap_missed, 1);
@@ -183,6 +204,7 @@ static void take_block(struct infp_agent_stack *stack, struct infp_writer_thread
         moment->t_ns = call->t_ns;
         moment->tid = atomic_load_explicit(&thread->tid, memory_order_relaxed);
         moment->flags = 0;
+        moment->may_recur = true;
         moment->put = put_block;
         moment->block.id = call->id ? call->id : infp_writer_new_id(thread);
         moment->block.address = call->address;

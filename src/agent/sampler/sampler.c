@@ -105,6 +105,7 @@ static void fill_moment(struct infp_agent_moment *moment, const struct signal *s
         moment->cpu = cpu < 0 ? UINT32_MAX : (uint32_t) cpu;
         moment->periods = signal->periods;
         moment->flags = 0;
+        moment->may_recur = false;
         infp_agent_registers(signal->context, moment->registers);
 }
 
