@@ -197,7 +197,7 @@ def test_small_objects_of_python(record, name):
 @needs_gcc
 @pytest.mark.parametrize("option, is_bounded", [("--heap", True), ("--heap=64K", False)])
 def test_cost_is_bounded(record, build, option, is_bounded):
-    """Of a program that does little but allocate: fewer samples once they have taken 0.1 s, which stand for more. Their sum stays right."""
+    """Of a program that does little but allocate: fewer samples once they have taken 0.05 s, which stand for more. Their sum stays right."""
     path = build("#include <stdlib.h>\nint main(void) { for (int i = 0; i < 20000000; i++) { char *volatile p = malloc(2000); free(p); } return 0; }\n")
     done = record(option, "--no-snapshots", command=[path])
     assert done.returncode == 0, done.stderr
@@ -205,9 +205,10 @@ def test_cost_is_bounded(record, build, option, is_bounded):
     means = sorted({round(-2000 / math.log(1 - 2000 / row["weight"])) for row in rows})
     variance = sum(row["weight"] * (row["weight"] - 2000) for row in rows)
     lost = sum(row["lost"] for row in done.run.table("sampler") if row["mode"] == "heap-allocated")
-    lost_bytes = lost * 2000 / (1 - math.exp(-2000 / means[0])) # on a busy machine infprof may have no CPU for too long
-    assert lost == 0 or not is_bounded, lost
-    assert abs(sum(row["weight"] for row in rows) + lost_bytes - 4e10) < 5.5 * math.sqrt(variance), (len(rows), means, lost)
+    missing, margin = 4e10 - sum(row["weight"] for row in rows), 5.5 * math.sqrt(variance)
+    # On a busy machine infprof may have no CPU for too long: what was lost stood for some of the distances.
+    fewest, most = (lost * 2000 / (1 - math.exp(-2000 / mean)) for mean in (means[0], means[-1]))
+    assert fewest - margin < missing < most + margin, (len(rows), means, lost, missing)
     assert means == [64 << 10 << i for i in range(len(means))] and (len(means) > 1) == is_bounded and means[-1] <= 4 << 20, means
 
 

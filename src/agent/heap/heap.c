@@ -23,8 +23,8 @@ enum {
         SHARE = 50,  /* of a thread's time: where its samples take more, the distance between them doubles */
         SMALLER = 4, /* than that: it halves again */
 };
-#define FREE_NS UINT64_C(100000000) /* of a thread's samples are not bounded: the start of a program, or a short one */
-#define MOST_NS UINT64_C(1000000)   /* of a sample: in more it had no CPU */
+#define FREE_NS UINT64_C(50000000) /* of a thread's samples are not bounded: the start of a program, or a short one */
+#define MOST_NS UINT64_C(1000000)  /* of a sample: in more it had no CPU */
 #define WAIT_NS UINT64_C(60000000000) /* for a recorder */
 #define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is stopped or dead */
 
