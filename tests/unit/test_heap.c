@@ -146,6 +146,16 @@ static void test_quiet(void **state)
         sample_free(s);
 }
 
+static void put_name(struct sample_run *s, uint64_t t_ns, uint64_t process, const char *name)
+{
+        struct infp_row *row = sample_row(s, &stack_process_table, t_ns);
+
+        infp_row_id(row, 0, process);
+        infp_row_i64(row, 1, (int64_t) (process / 1000));
+        infp_row_str(row, 2, name);
+        sample_put(s);
+}
+
 /* A process that replaces its program: each has its own peak, and what the first one held is gone. */
 static void test_exec(void **state)
 {
@@ -166,6 +176,7 @@ static void test_exec(void **state)
         is.mode = "heap", is.stack = a, is.weight = 40, is.t_ns = 102 * S, put_samples(s, &is, 1);
         is.mode = "heap-peak", is.weight = 300, is.t_ns = 101 * S, put_samples(s, &is, 1);
         is.stack = b, is.weight = 100, put_samples(s, &is, 1); /* at the same time: of the same program */
+        put_name(s, 102 * S + S / 2, process, "second");
         put_window(s, process, b, 103, 0, 60, false);
         put_window(s, process, b, 104, 0, 7, true);
         is.mode = "heap", is.weight = 7, is.t_ns = 104 * S, put_samples(s, &is, 1);
@@ -176,6 +187,8 @@ static void test_exec(void **state)
         assert_int_equal(heap.n_processes, 2);
         assert_true(fabs(heap.processes[0].peak.bytes - 400) < 1e-9 && fabs(heap.processes[1].peak.bytes - 200) < 1e-9);
         assert_true(heap.processes[0].is_replaced && !heap.processes[1].is_replaced);
+        assert_string_equal(heap.processes[0].name, "tool");
+        assert_string_equal(heap.processes[1].name, "second");
         infp_heap_done(&heap);
 
         sample_check(

@@ -178,6 +178,30 @@ static void blocks_of_that_moment(void **state)
         sample_free(s);
 }
 
+/* At 11.5 s process 1 became another program: what the one before held is gone. Its end at 13 s is after the account. */
+static void blocks_of_an_earlier_program(void **state)
+{
+        static const uint64_t ends[] = { 11 * S + S / 2, 13 * S };
+        struct sample_run *s = some_accounts();
+        struct infp_report report;
+
+        (void) state;
+        put_block(s, 11 * S, 1, 64, 64, 0);
+        put_block(s, 11 * S + S / 2 + 1, 1, 200, 200, 0);
+        for (unsigned i = 0; i < INFP_COUNT(ends); i++) {
+                struct infp_row *row = sample_row(s, &infp_table_heap_windows, ends[i]);
+
+                infp_row_id(row, INFP_HEAP_WINDOWS_PROCESS, 1);
+                infp_row_bool(row, INFP_HEAP_WINDOWS_IS_LAST, true);
+                sample_put(s);
+        }
+        finish(s, "run", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_near(report.memory.list[1].blocks.bytes, 200);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 static void put_absence(struct sample_run *s, const char *table, const char *instance, const char *word,
                         const char *reason, const char *fix)
 {
@@ -238,11 +262,9 @@ static void the_split(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(the_largest_accounts),
-                cmocka_unit_test(the_last_account_has_an_age),
-                cmocka_unit_test(blocks_of_that_moment),
-                cmocka_unit_test(all_absences),
-                cmocka_unit_test(the_split),
+                cmocka_unit_test(the_largest_accounts),  cmocka_unit_test(the_last_account_has_an_age),
+                cmocka_unit_test(blocks_of_that_moment), cmocka_unit_test(blocks_of_an_earlier_program),
+                cmocka_unit_test(all_absences),          cmocka_unit_test(the_split),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@ enum { PROCESS, KIND, NAME, BYTES, QUALITY };
 static const char *const columns[] = { "process", "kind", "name", "bytes", "quality", NULL };
 enum { BLOCK_PROCESS, BLOCK_SIZE, BLOCK_WEIGHT, BLOCK_FREED };
 static const char *const block_columns[] = { "process", "size", "weight", "freed_ns", NULL };
+static const char *const end_columns[] = { "process", "is_last", NULL };
 static const char *const seen_columns[] = { "process", "pResidentSetSize", NULL };
 static const char *const entity_columns[] = { "id", "pId", "pName", NULL };
 
@@ -207,6 +208,17 @@ static double variance(double size, double weight)
         return weight > size ? weight * (weight - size) : 0;
 }
 
+static int take_end(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        struct infp_memory_process *p =
+                infp_cell_has(batch, at[0], row) ? find(context, infp_batch_u64(batch, (unsigned) at[0], row)) : NULL;
+
+        if (p && infp_cell_bool(batch, at[1], row) && t_ns < p->t_ns && t_ns > p->program_ns)
+                p->program_ns = t_ns;
+        return 0;
+}
+
 static int take_block(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
@@ -220,8 +232,9 @@ static int take_block(void *context, const struct infp_batch *batch, const int *
         if (!p)
                 return 0;
         p->blocks.has = true;
-        if (t_ns > p->t_ns || (infp_cell_has(batch, at[BLOCK_FREED], row) &&
-                               (uint64_t) infp_batch_i64(batch, (unsigned) at[BLOCK_FREED], row) <= p->t_ns))
+        if (t_ns > p->t_ns || t_ns < p->program_ns ||
+            (infp_cell_has(batch, at[BLOCK_FREED], row) &&
+             (uint64_t) infp_batch_i64(batch, (unsigned) at[BLOCK_FREED], row) <= p->t_ns))
                 return 0;
         p->blocks.bytes += weight;
         p->blocks.error_bytes += variance(size, weight); /* its square, until all are added */
@@ -233,6 +246,7 @@ static int read_blocks(struct infp_run *run, const struct infp_scan_options *opt
 {
         const struct infp_scan_options whole = { .catalog = options->catalog };
 
+        INFP_TRY(infp_scan_rows(run, infp_table_heap_windows.name, end_columns, &whole, take_end, ret, err));
         INFP_TRY(infp_scan_rows(run, infp_table_heap_samples.name, block_columns, &whole, take_block, ret, err));
         for (unsigned i = 0; i < ret->n; i++)
                 ret->list[i].blocks.error_bytes = 1.96 * sqrt(ret->list[i].blocks.error_bytes);

@@ -40,6 +40,8 @@ struct infp_memory_process {
         double seen_rss_bytes; /* then; NAN: not known */
         double anonymous_bytes;
         struct infp_memory_blocks blocks;
+        uint64_t
+                program_ns; /* when exec ended the program before that of the account, with all of its blocks; 0: none is known */
         struct infp_memory_row *rows; /* of its RSS, of swap, then of GPUs, as they were nearest to t_ns */
         size_t n, cap;
 };

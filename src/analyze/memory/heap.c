@@ -750,6 +750,7 @@ static int read_all(struct infp_run *run, const struct infp_heap_options *option
         if (r >= 0) {
                 INFP_TRY(infp_scan_rows(run, infp_table_stack_samples.name, peak_columns, &whole, take_peak, &reading,
                                         err));
+                INFP_TRY(infp_heap_read_names(run, heap, err));
                 INFP_TRY(infp_heap_read_resident(run, heap, err));
         }
         if (r >= 0)

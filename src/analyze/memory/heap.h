@@ -103,6 +103,8 @@ const struct infp_heap_process *infp_heap_program(const struct infp_heap *heap, 
 /* Adds what stacks of the place had in use at the end of each window of its process, of which there are n_windows. */
 void infp_heap_over_time(const struct infp_heap *heap, const struct infp_heap_stack *stack, struct infp_heap_use *to);
 
+/* names.c: of programs that another one has replaced, and of that. NULL: it was not looked at in time. */
+int infp_heap_read_names(struct infp_run *run, struct infp_heap *heap, struct infp_err *err);
 /* resident.c: the account of each process. */
 int infp_heap_read_resident(struct infp_run *run, struct infp_heap *heap, struct infp_err *err);
 
