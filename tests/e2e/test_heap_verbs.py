@@ -306,7 +306,7 @@ def test_programs_of_one_process(infprof, record, tmp_path):
     for mode, mib in (("heap-peak", 4), ("heap", 1), ("heap-allocated", 5)):
         lines = run([infprof, "flamegraph", "--folded", "--mode", mode, "-r", done.run.path]).stdout.splitlines()
         found = sum(int(line.rsplit(" ", 1)[1]) for line in lines if ";hold" in line)
-        assert 0.9 * (mib << 20) < found < 1.1 * (mib << 20), (mode, lines)
+        assert 0.87 * (mib << 20) < found < 1.13 * (mib << 20), (mode, lines)  # 1 MiB has a standard deviation of 2.4 %
     assert "as it became another program" in run([infprof, "heap", "-r", done.run.path]).stdout
 
 
@@ -350,6 +350,16 @@ def test_fragmentation(infprof, record, tmp_path):
     text = " ".join(run([infprof, "heap", "-r", done.run.path]).stdout.split())
     assert re.search(r"in RAM \d\d\.\d MiB of heap and anonymous memory, by the account at \d\.\d s; blocks in use then: \d\d\.\d MiB .* at least are free "
                      r"blocks that the allocator keeps \(fragmentation\)", text), text
+
+
+@needs_gcc
+def test_the_first_blocks(infprof, record, tmp_path):
+    """What a program allocates at first is sampled as all else: 64 KiB, of which a sample of each KiB finds 41 blocks, with a deviation of 4."""
+    (tmp_path / "execs.c").write_text(EXECS)
+    assert run(["gcc", "-O1", "-g", "-fno-builtin", tmp_path / "execs.c", "-o", tmp_path / "execs"]).returncode == 0
+    done = record("--heap=1K", "--no-snapshots", command=[tmp_path / "execs", "64"])
+    assert done.returncode == 0, done.stderr
+    assert holds(heap(infprof, done.run)["processes"][0]["peak_bytes"], 64 << 10, slack=1024)
 
 
 RANGES = """\

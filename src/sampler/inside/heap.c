@@ -128,6 +128,8 @@ void infp_inside_heap_free(struct infp_inside_heap *heap, struct infp_stacks *st
 static void end_window(struct infp_inside_heap *heap, struct infp_stacks *stacks, uint64_t t_ns, uint64_t mean_bytes,
                        bool is_last)
 {
+        if (heap->live_bytes > heap->peak_bytes)
+                keep_peak(heap, t_ns);
         infp_inside_sites_end_begin(&heap->sites);
         for (uint32_t i = 0; i < heap->n; i++)
                 infp_inside_sites_age(&heap->sites, &heap->blocks[i].weighed, t_ns);
