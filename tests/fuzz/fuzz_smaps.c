@@ -26,9 +26,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (size)
                 memcpy(text, data, size);
         infp_smaps_begin(&smaps);
+        smaps.stack_bytes = (uint64_t) (size > 1 ? data[1] : 0) << 12;
         for (size_t i = 0; i < size; i += step)
                 infp_smaps_add(&smaps, text + i, size - i < step ? size - i : step);
-        free(text); /* names are copies */
+        free(text);                                        /* names are copies */
+        for (uint32_t i = 0; i < smaps.n_joined; i += 2) { /* what pagemap says may be of another moment */
+                smaps.joined[i].has_stack = true;
+                smaps.joined[i].stack = smaps.joined[i].begin;
+        }
         n = infp_smaps_end(&smaps, rows, &bytes);
         expect(n <= INFP_SMAPS_MOST_ROWS);
         if (n && rows[n - 1].kind == INFP_MEMORY_SWAP)
