@@ -174,10 +174,10 @@ static void test_exec(void **state)
         put_window(s, process, a, 101, 0, 50, false);
         put_window(s, process, a, 102, 0, 40, true);
         is.mode = "heap", is.stack = a, is.weight = 40, is.t_ns = 102 * S, put_samples(s, &is, 1);
-        is.mode = "heap-peak", is.weight = 300, is.t_ns = 101 * S, put_samples(s, &is, 1);
+        is.mode = "heap-peak", is.weight = 300, put_samples(s, &is, 1);
         is.stack = b, is.weight = 100, put_samples(s, &is, 1); /* at the same time: of the same program */
         put_name(s, 102 * S + S / 2, process, "second");
-        put_window(s, process, b, 103, 0, 60, false);
+        put_window(s, process, b, 102.2, 0, 60, false); /* it had blocks before the end of the first one was seen */
         put_window(s, process, b, 104, 0, 7, true);
         is.mode = "heap", is.weight = 7, is.t_ns = 104 * S, put_samples(s, &is, 1);
         is.mode = "heap-peak", is.weight = 200, is.t_ns = 103 * S, put_samples(s, &is, 1);

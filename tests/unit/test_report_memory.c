@@ -181,18 +181,19 @@ static void blocks_of_that_moment(void **state)
 /* At 11.5 s process 1 became another program: what the one before held is gone. Its end at 13 s is after the account. */
 static void blocks_of_an_earlier_program(void **state)
 {
-        static const uint64_t ends[] = { 11 * S + S / 2, 13 * S };
+        static const uint64_t ends[] = { 11 * S + S / 2, 11 * S + 3 * S / 4, 13 * S };
         struct sample_run *s = some_accounts();
         struct infp_report report;
 
         (void) state;
         put_block(s, 11 * S, 1, 64, 64, 0);
-        put_block(s, 11 * S + S / 2 + 1, 1, 200, 200, 0);
+        put_block(s, 11 * S + S / 2 - 1, 1, 200, 200, 0); /* the next one had it before the end of the first was seen */
         for (unsigned i = 0; i < INFP_COUNT(ends); i++) {
                 struct infp_row *row = sample_row(s, &infp_table_heap_windows, ends[i]);
 
                 infp_row_id(row, INFP_HEAP_WINDOWS_PROCESS, 1);
-                infp_row_bool(row, INFP_HEAP_WINDOWS_IS_LAST, true);
+                infp_row_f64(row, INFP_HEAP_WINDOWS_SECONDS, 0.3);
+                infp_row_bool(row, INFP_HEAP_WINDOWS_IS_LAST, i != 1);
                 sample_put(s);
         }
         finish(s, "run", 14 * S);

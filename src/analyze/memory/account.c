@@ -14,7 +14,7 @@ enum { PROCESS, KIND, NAME, BYTES, QUALITY };
 static const char *const columns[] = { "process", "kind", "name", "bytes", "quality", NULL };
 enum { BLOCK_PROCESS, BLOCK_SIZE, BLOCK_WEIGHT, BLOCK_FREED };
 static const char *const block_columns[] = { "process", "size", "weight", "freed_ns", NULL };
-static const char *const end_columns[] = { "process", "is_last", NULL };
+static const char *const end_columns[] = { "process", "is_last", "seconds", NULL };
 static const char *const seen_columns[] = { "process", "pResidentSetSize", NULL };
 static const char *const entity_columns[] = { "id", "pId", "pName", NULL };
 
@@ -213,9 +213,15 @@ static int take_end(void *context, const struct infp_batch *batch, const int *at
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         struct infp_memory_process *p =
                 infp_cell_has(batch, at[0], row) ? find(context, infp_batch_u64(batch, (unsigned) at[0], row)) : NULL;
+        const double length_ns = 1e9 * infp_cell_number(batch, at[2], row);
 
-        if (p && infp_cell_bool(batch, at[1], row) && t_ns < p->t_ns && t_ns > p->program_ns)
+        if (!p)
+                return 0;
+        /* When it is seen that there is another program, that one has blocks already. */
+        if (infp_cell_bool(batch, at[1], row) && t_ns < p->t_ns && t_ns > p->program_ns)
                 p->program_ns = t_ns;
+        else if (t_ns > p->program_ns && length_ns < (double) t_ns && t_ns - (uint64_t) length_ns < p->program_ns)
+                p->program_ns = t_ns - (uint64_t) length_ns;
         return 0;
 }
 

@@ -398,6 +398,10 @@ static int take_peak(void *context, const struct infp_batch *batch, const int *a
         if (!infp_cell_is(batch, at[PEAK_MODE], row, infp_stack_modes[INFP_STACK_HEAP_PEAK].name))
                 return 0;
         program = infp_heap_program(reading->heap, infp_heap_id(batch, at[PEAK_PROCESS], row), t_ns);
+        /* The end of a program is when its successor was seen, which had blocks by then. */
+        if (program && program->earlier != NONE &&
+            t_ns <= infp_heap_end_ns(&reading->heap->processes[program->earlier]))
+                program = &reading->heap->processes[program->earlier];
         if (program && t_ns + slack_ns >= program->begin_ns && t_ns < reading->heap->range.t1) {
                 struct infp_heap_process *process = &reading->heap->processes[program - reading->heap->processes];
 

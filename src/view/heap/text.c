@@ -191,7 +191,7 @@ static void put_resident(struct infp_out *out, const struct infp_heap *heap, con
                         out, "in RAM",
                         "%s of heap and anonymous memory, by the account at %s s; blocks in use then: %s. The "
                         "other %s (%s %%) at least are free blocks that the allocator keeps (fragmentation), what "
-                        "it and infprof's agent need, and what the program maps itself: how much of each is not known",
+                        "it and infprof's agent need, and mappings that are not counted: how much of each is not known",
                         infp_report_bytes(resident->bytes).text,
                         infp_fixed(since_start_s(heap, resident->t_ns), 1).text, in_use.data ? in_use.data : "",
                         infp_report_bytes(rest).text,
@@ -213,9 +213,10 @@ static int put_process_report(struct infp_out *out, const struct infp_heap *heap
         put_bytes(&allocated, process->allocated.bytes, process->allocated.variance);
         infp_report_line(out, "in use", "%s %s, in %s sampled blocks", end.data ? end.data : "",
                          end_words(heap, process), infp_count(process->end.blocks).text);
-        infp_report_line(out, "peak",
-                         "%s at %s s; the highest of many estimates, which are taken when they have grown by 5 %%",
-                         peak.data ? peak.data : "", infp_fixed(since_start_s(heap, process->peak_ns), 1).text);
+        infp_report_line(
+                out, "peak",
+                "%s at %s s; the highest of many estimates, taken when they have grown by 5 %% and at each window",
+                peak.data ? peak.data : "", infp_fixed(since_start_s(heap, process->peak_ns), 1).text);
         infp_report_line(out, "allocated", "%s in %s blocks; in %s: %s/s", allocated.data ? allocated.data : "",
                          infp_count((uint64_t) fmin(process->allocated.blocks, 1e18)).text,
                          infp_report_seconds(seconds).text,
