@@ -116,7 +116,7 @@ int infp_preload_variables(const struct infp_sampler_options *options, bool has_
                  (uint64_t) (options->cpu_hz * 1000) / 1000, (uint64_t) (options->cpu_hz * 1000) % 1000);
         snprintf(ret->tables, sizeof(ret->tables), INFP_AGENT_ENV_TABLES "=%s", options->cache_directory);
         snprintf(ret->heap, sizeof(ret->heap), INFP_AGENT_ENV_HEAP "=%" PRIu64 "-%" PRIu64, options->heap_bytes,
-                 options->heap_most_bytes);
+                 options->heap_bytes == INFP_SAMPLER_HEAP_EXACT ? (uint64_t) getpid() : options->heap_most_bytes);
         set_asan(ret);
         variables[n++] = ret->preload;
         variables[n++] = ret->agent;

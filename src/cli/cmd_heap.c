@@ -99,6 +99,11 @@ static int show(struct infp_run *run, const struct subject *subject, const struc
         INFP_TRY(infp_heap_read(run, &wanted, &heap, err));
         INFP_TRY(
                 infp_sampling_read(run, heap.range.t0, heap.range.t1 < UINT64_MAX ? heap.range.t1 : 0, &sampling, err));
+        if (subject->reads_blocks && !heap.is_sampled)
+                return infp_fail(err, -ENODATA,
+                                 "run %s has the sums of each stack and no single blocks (--heap=exact): `infprof heap "
+                                 "%s` needs a recording with --heap=BYTES",
+                                 run->info.uuid, subject->name);
         if (subject->reads_blocks)
                 INFP_TRY(infp_heap_blocks_read(run, &heap, &blocks, err));
         infp_end_progress();
@@ -138,7 +143,7 @@ const struct infp_command infp_command_heap = {
         .operands_title = "what",
         .options = options,
         .more = "Blocks come from `infprof record --heap -- COMMAND`. All bytes are estimates from samples, with 95 % "
-                "intervals;\n"
+                "intervals, and exact with --heap=exact;\n"
                 "docs/heap.md says what each number means. A run that is still being recorded can be looked at, too.\n"
                 "Of a part of a run (--from, --to) it shows what was in use at its end, allocated and at the peak in "
                 "it, and\n"

@@ -140,7 +140,7 @@ static int read_off_cpu(const struct infp_arguments *arguments, struct infp_samp
         return 0;
 }
 
-/* "--heap", "--heap=BYTES" */
+/* "--heap", "--heap=BYTES", "--heap=exact" */
 static int read_heap(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
 {
         const char *text = infp_argument(arguments, "heap");
@@ -148,9 +148,13 @@ static int read_heap(const struct infp_arguments *arguments, struct infp_sampler
         if (!text)
                 return 0;
         ret->heap_bytes = INFP_SAMPLER_DEFAULT_HEAP_BYTES;
+        if (!strcmp(text, "exact")) {
+                ret->heap_bytes = INFP_SAMPLER_HEAP_EXACT;
+                return 0;
+        }
         if (*text && (infp_parse_size(text, &ret->heap_bytes) < 0 || ret->heap_bytes < MIN_HEAP_BYTES ||
                       ret->heap_bytes > MAX_HEAP_BYTES))
-                return infp_fail(err, -EINVAL, "--heap=%s: a sample each 1K to 1G bytes", text);
+                return infp_fail(err, -EINVAL, "--heap=%s: a sample each 1K to 1G bytes, or exact", text);
         ret->heap_most_bytes = *text ? ret->heap_bytes : INFP_SAMPLER_MOST_HEAP_BYTES;
         return 0;
 }
@@ -243,7 +247,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
         { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
         { 0, "off-cpu", "[US]", "measure how long threads are off the CPU, by stack; waits below US microseconds are summed without one (default: 100, at most 1000000)", false },
-        { 0, "heap", "[BYTES]", "sample blocks of the heap that the command allocates, one each BYTES on average: 1K to 1G (default: 64K, up to 4M where a thread allocates so much that its samples took more than 2 % of its time)", false },
+        { 0, "heap", "[BYTES]", "sample blocks of the heap that the command allocates, one each BYTES on average: 1K to 1G (default: 64K, up to 4M where a thread allocates so much that its samples took more than 2 % of its time); exact: count every block, which takes a stack each time", false },
         { 0, "memory", NULL, "record what the memory of each process of the target holds: files, heap, stacks; with --heap by itself", false },
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
         { 0, "async", NULL, "sample what the tasks of asyncio wait for, by the line of each await, and which callback holds their loop: --wall, with the tasks as mode async, and callbacks as mode lag", false },

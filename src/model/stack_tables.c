@@ -109,7 +109,7 @@ static const struct infp_column heap_window_columns[] = {
         [INFP_HEAP_WINDOWS_OLD] = INFP_COLUMN(old, F64, GAUGE, bytes, ESTIMATED, NO, NULL, 0, NULL, "Of live: blocks that are older than half of the time since the first sample of the process."),
         [INFP_HEAP_WINDOWS_BLOCKS] = INFP_COLUMN(blocks, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Sampled blocks in use at the end of the window."),
         [INFP_HEAP_WINDOWS_OLDEST_NS] = INFP_COLUMN(oldest_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "When the oldest of them was allocated, as t_ns."),
-        [INFP_HEAP_WINDOWS_MEAN_BYTES] = INFP_COLUMN(mean_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Bytes between two samples on average, at least: of a thread whose samples would take too long they are more (weight of heap_samples has them)."),
+        [INFP_HEAP_WINDOWS_MEAN_BYTES] = INFP_COLUMN(mean_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Bytes between two samples on average, at least: of a thread whose samples would take too long they are more (weight of heap_samples has them). 0: every block was counted (--heap=exact), nothing is estimated."),
         [INFP_HEAP_WINDOWS_IS_LAST] = INFP_COLUMN(is_last, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The process ended in this window, ran another program, or the recording ended."),
 };
 
@@ -215,9 +215,9 @@ const struct infp_table infp_table_heap_samples = {
 const struct infp_table infp_table_heap_windows = {
         .name = "heap_windows",
         .bulk = true,
-        .help = "What each stack had allocated, freed and in use in each window of time, estimated from heap_samples: "
-                "a row where that "
-                "has changed in the window, or something is in use in the last.",
+        .help = "What each stack had allocated, freed and in use in each window of time, estimated from heap_samples, "
+                "or counted (--heap=exact): a row where that has changed in the window, or something is in use in the "
+                "last.",
         .columns = heap_window_columns,
         .n_columns = INFP_HEAP_WINDOWS_N,
 };

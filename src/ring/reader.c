@@ -21,8 +21,9 @@ enum {
         HEAD_LEAST = offsetof(struct infp_wire_head, run), /* what follows is read where it is there */
         SAMPLER_LEAST = offsetof(struct infp_wire_head, tables) + sizeof(uint64_t),
         HEAP_LEAST = offsetof(struct infp_wire_head, heap_own_ns) + sizeof(uint64_t),
+        EXACT_LEAST = offsetof(struct infp_wire_head, heap_window) + sizeof(uint64_t),
         METRICS_MOST = 4 * INFP_WIRE_METRICS,
-        CHUNKS_MOST = INFP_WIRE_MAX_BYTES / INFP_WIRE_CHUNK,
+        CHUNKS_MOST = INFP_WIRE_EXACT_BYTES / INFP_WIRE_CHUNK,
         KIND_NAME = sizeof(((struct infp_wire_kind *) 0)->name),
 };
 
@@ -140,9 +141,10 @@ int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *e
         put_boot_id(head->boot_id, ret->boot_id, sizeof(ret->boot_id));
         if (head->head_bytes >= HEAD_LEAST + sizeof(head->run))
                 snprintf(ret->run, sizeof(ret->run), "%.*s", (int) sizeof(head->run) - 1, head->run);
-        if (head->head_bytes >= offsetof(struct infp_wire_head, unused) + sizeof(head->unused)) {
+        if (head->head_bytes >= offsetof(struct infp_wire_head, forked_from) + sizeof(head->forked_from)) {
                 snprintf(ret->name, sizeof(ret->name), "%.*s", (int) sizeof(head->name) - 1, head->name);
                 ret->parent = head->parent;
+                ret->forked_from = head->forked_from;
         }
         if (head->head_bytes >= SAMPLER_LEAST)
                 ret->is_sampler = head->sampler_hz_1000 != 0;
@@ -727,6 +729,14 @@ bool infp_ring_heap(struct infp_ring *ring, struct infp_ring_heap *ret)
         ret->missed = atomic_load(&head->heap_missed);
         ret->kept = atomic_load(&head->heap_kept);
         ret->own_ns = atomic_load(&head->heap_own_ns);
+        ret->is_exact = ret->mean_bytes == INFP_WIRE_HEAP_EXACT && ring->layout.head_bytes >= EXACT_LEAST;
+        if (ret->is_exact) {
+                ret->sites = atomic_load(&head->heap_sites);
+                ret->peak_ns = atomic_load(&head->heap_peak_ns);
+                ret->looks = atomic_load(&head->heap_looks);
+                ret->aged = atomic_load(&head->heap_aged);
+                ret->refused = atomic_load(&head->refused_stacks);
+        }
         infp_guarded_map_end();
         return ret->mean_bytes > 0;
 }
@@ -737,5 +747,14 @@ void infp_ring_offer_tables(struct infp_ring *ring, uint64_t number)
                 return;
         infp_guarded_map_begin(&ring->map);
         atomic_store(&ring_head(ring)->tables, number);
+        infp_guarded_map_end();
+}
+
+void infp_ring_begin_window(struct infp_ring *ring, uint32_t number, uint32_t half)
+{
+        if (!ring->is_consumer || ring->layout.head_bytes < EXACT_LEAST)
+                return;
+        infp_guarded_map_begin(&ring->map);
+        atomic_store(&ring_head(ring)->heap_window, INFP_WIRE_WINDOW(number, half));
         infp_guarded_map_end();
 }

@@ -48,6 +48,7 @@ struct infp_ring;
 struct infp_ring_head {
         uint64_t start_ticks, pid_ns, created_ns;
         int32_t pid, parent;       /* parent 0: it does not say */
+        int32_t forked_from;       /* the process whose program it runs; 0: none */
         char boot_id[40], run[40]; /* run: INFPROF_RUN of its process, "" where it had none */
         char name[16];             /* comm; "": it does not say */
         bool is_sampler;           /* of a sampler inside the process, or of a heap agent */
@@ -134,8 +135,21 @@ struct infp_ring_heap {
         uint64_t mean_bytes;           /* between two samples */
         uint64_t state;                /* enum infp_wire_heap of wire.h; 0: it has not begun */
         uint64_t missed, kept, own_ns; /* as in struct infp_wire_head */
+        /* Of an agent that counts every block. sites: id of the newest. */
+        bool is_exact;
+        uint64_t sites, peak_ns, looks, aged, refused; /* refused: times that a stack found no room */
 };
 bool infp_ring_heap(struct infp_ring *ring, struct infp_ring_heap *ret); /* false: there is none */
+/* The sums of a stack, as in struct infp_wire_site. 0, or as infp_ring_code. */
+struct infp_ring_site {
+        uint64_t t_ns;
+        int32_t tid;
+        uint32_t stack, previous;
+        uint64_t allocated, allocations, freed, frees, temporary, low, old, oldest, peak, peak_blocks;
+};
+int infp_ring_site(struct infp_ring *ring, uint32_t id, struct infp_ring_site *ret);
+/* Consumer: the window of this number begins; those below half ended in the first half of the time. */
+void infp_ring_begin_window(struct infp_ring *ring, uint32_t number, uint32_t half);
 /* Consumer: the sampler is to use the unwind tables of this number from now on. */
 void infp_ring_offer_tables(struct infp_ring *ring, uint64_t number);
 

@@ -166,3 +166,24 @@ int infp_ring_code(struct infp_ring *ring, uint32_t id, struct infp_ring_code *r
                 return broken(ring);
         return 0;
 }
+
+int infp_ring_site(struct infp_ring *ring, uint32_t id, struct infp_ring_site *ret)
+{
+        const struct infp_wire_site *site;
+        int r;
+
+        if (!make_buffers(ring))
+                return -ENOMEM;
+        r = look_up(ring, id, INFP_WIRE_SITE, ring->stacks->stack);
+        if (r < 0)
+                return r == -EBADMSG ? broken(ring) : r;
+        site = (const void *) ring->stacks->stack;
+        *ret = (struct infp_ring_site){ site->record.t_ns, (int32_t) site->record.tid,
+                                        site->stack,       site->previous,
+                                        site->allocated,   site->allocations,
+                                        site->freed,       site->frees,
+                                        site->temporary,   site->low,
+                                        site->old,         site->oldest,
+                                        site->peak,        site->peak_blocks };
+        return 0;
+}

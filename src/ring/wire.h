@@ -13,6 +13,9 @@
  * record is never shown, a killed writer leaves at most bytes after `used`. Readers never write, but for the one consumer (the
  * recorder), which says in `drained` how far it has come; a sealed chunk that is drained may be claimed again.
  *
+ * But for the sums of a stack of the heap (INFP_WIRE_SITE): those count on where they lie, so that a reader has them also of a process that
+ * was killed. Each word of them is whole, and is of a moment of its own.
+ *
  * Payload is read and written in words of 64 bits, relaxed atomics, so that a copy that loses that race is no undefined behaviour.
  *
  * What many records name and is too large for the arena (stacks of agents, code of Python) is written once, as a record of class
@@ -44,13 +47,17 @@ enum {
         INFP_WIRE_METRICS = 1024,
         INFP_WIRE_ARENA = 64 * 1024,
         INFP_WIRE_MAX_BYTES = 16 * 1024 * 1024, /* of a file */
+        INFP_WIRE_EXACT_BYTES =
+                64 * 1024 * 1024, /* of one of an agent that counts every block, which has many stacks */
 };
 
 /* What happens when no chunk is free. */
 enum infp_wire_class {
         INFP_WIRE_KEEP = 0,   /* the new record is dropped and counted: marks, spans, heap */
         INFP_WIRE_RECENT = 1, /* the oldest chunk of this class is taken: counters, samples, torch_trace */
-        INFP_WIRE_STAY = 2,   /* as keep; what is written stays, and takes at most half of the chunks: stacks, code */
+        INFP_WIRE_STAY =
+                2, /* as keep; what is written stays, and takes at most half of the chunks (of an agent that counts every block
+                                 seven eighths): stacks, code */
         INFP_WIRE_CLASSES,
 };
 
@@ -119,7 +126,8 @@ struct infp_wire_head {
 
         /* Of the process when the file was made, for readers who come when it has ended. */
         char name[16]; /* comm, ended by 0; "": /proc is not there */
-        int32_t parent, unused;
+        int32_t parent;
+        int32_t forked_from; /* the process of the same namespace whose program it runs, with what that had mapped; 0: none */
 
         _Atomic uint64_t refused_stacks; /* and code: no room; what named them has id 0 */
 
@@ -138,16 +146,33 @@ struct infp_wire_head {
         _Atomic uint64_t tables;
 
         /* Of a heap agent (src/agent/heap). Written before `ready`: */
-        uint64_t heap_mean; /* bytes between two samples, on average, at least; 0: no heap is sampled */
+        uint64_t
+                heap_mean; /* bytes between two samples, on average, at least, or INFP_WIRE_HEAP_EXACT; 0: no heap is sampled */
         /* By the writer: */
         _Atomic uint64_t heap_state;  /* enum infp_wire_heap */
         _Atomic uint64_t heap_missed; /* samples that found no room: they are missing in all sums */
         _Atomic uint64_t heap_kept;   /* blocks that were freed, and whose BLOCK_END found no room: they look alive */
         _Atomic uint64_t heap_own_ns; /* time that samples took */
+
+        /* Of an agent that counts every block: the newest INFP_WIRE_SITE, the head of a list (0: none); bytes in use when the process had the
+         * most, and when that was (to within what wire_site's peak says); looks at that, odd while sites are written to. */
+        _Alignas(64) _Atomic uint64_t heap_sites;
+        _Atomic uint64_t heap_peak, heap_peak_ns, heap_looks;
+        _Atomic uint64_t heap_aged; /* the window at whose begin the ages of all blocks were added up */
+        /* By the consumer: INFP_WIRE_WINDOW(number of the window that began last, of the first that did not end in the first half of the time). */
+        _Alignas(64) _Atomic uint64_t heap_window;
+};
+#define INFP_WIRE_WINDOW(number, half) ((uint64_t) (half) << 32 | (number))
+enum {
+        INFP_WIRE_HEAP_EXACT = 1, /* as heap_mean: every block is counted, and none is told of by itself */
+        INFP_WIRE_HEAP_WINDOWS = (1 << 20) - 1, /* that can be told apart: then all are one */
+        INFP_WIRE_HEAP_LOW = 44,                /* bits of bytes in wire_site's low */
 };
 enum infp_wire_heap {
         INFP_WIRE_HEAP_RUNS = 1,
         INFP_WIRE_HEAP_OTHER = 2, /* the program has an allocator of its own, which is called in place of ours */
+        INFP_WIRE_HEAP_FULL = 4,  /* there was no memory to begin */
+        INFP_WIRE_HEAP_LEFT = 3,  /* nobody has read for long: it no longer counts, and never will */
 };
 enum infp_wire_sampler {
         INFP_WIRE_SAMPLER_WAITS = 1, /* for a consumer and its tables, or for one that no longer reads */
@@ -192,7 +217,8 @@ enum infp_wire_record_kind {
         INFP_WIRE_SAMPLE = 9,     /* class recent: the stack of a thread, by the clock of its CPU time */
         INFP_WIRE_BLOCK = 10,     /* a block of the heap that was sampled, and its stack */
         INFP_WIRE_BLOCK_END = 11, /* it is no more; may be read before its BLOCK */
-        INFP_WIRE_OUR_KINDS = INFP_WIRE_BLOCK_END,
+        INFP_WIRE_SITE = 12,      /* class stay: the sums of all blocks of a stack */
+        INFP_WIRE_OUR_KINDS = INFP_WIRE_SITE,
 };
 enum infp_wire_flags {
         INFP_WIRE_CUT = 1,               /* a text was cut */
@@ -260,6 +286,20 @@ struct infp_wire_block {
 struct infp_wire_block_end {
         struct infp_wire_record record;
         uint64_t id;
+};
+/* Bytes and blocks of a stack, since the file was made: what is in use is what was allocated less what was freed. A stack may have several
+ * sites, so that threads do not write to the same one: they add up. */
+struct infp_wire_site {
+        struct infp_wire_record record; /* as that of its first block */
+        uint32_t stack,
+                previous; /* stack: id of an INFP_WIRE_STACK; 0: all that found no room. previous: of the list */
+        _Atomic uint64_t allocated, allocations, freed, frees;
+        _Atomic uint64_t temporary; /* bytes that were freed in the window in which they were allocated */
+        _Atomic uint64_t low; /* number of a window << INFP_WIRE_HEAP_LOW | least bytes in use after a free in it */
+        _Atomic uint64_t old,
+                oldest; /* as heap_aged's window began: bytes of windows before its half, and the window of the oldest block */
+        _Atomic uint64_t peak,
+                peak_blocks; /* in use when the process had the most: looked at when that had grown by 1/64, or 1/32 of many */
 };
 enum { INFP_WIRE_FRAMES = 248 }; /* of each part at most: a stack is at most a chunk */
 struct infp_wire_python {
@@ -330,5 +370,6 @@ _Static_assert(sizeof(struct infp_wire_record) == 16 && sizeof(struct infp_wire_
                        sizeof(struct infp_wire_stack) == 40 && sizeof(struct infp_wire_code) == 40 &&
                        sizeof(struct infp_wire_python) == 8 && sizeof(struct infp_wire_sample) == 56 &&
                        sizeof(struct infp_wire_block) == 56 && sizeof(struct infp_wire_block_end) == 24 &&
-                       sizeof(struct infp_wire_tables) == 24 && sizeof(struct infp_wire_mapping) == 56,
+                       sizeof(struct infp_wire_site) == 104 && sizeof(struct infp_wire_tables) == 24 &&
+                       sizeof(struct infp_wire_mapping) == 56,
                "records are the same for every compiler");

@@ -91,4 +91,13 @@ const struct infp_wire_kind infp_wire_kinds[INFP_WIRE_OUR_KINDS] = {
           .size = sizeof(struct infp_wire_block_end),
           .n_fields = 1,
           .fields = { U64(struct infp_wire_block_end, id) } },
+        { .name = "site",
+          .kind = INFP_WIRE_SITE,
+          .class = INFP_WIRE_STAY,
+          .size = sizeof(struct infp_wire_site),
+          .n_fields = 8, /* as many as there is room for: what follows is for infprof itself */
+          .fields = { U32(struct infp_wire_site, stack), U32(struct infp_wire_site, previous),
+                      U64(struct infp_wire_site, allocated), U64(struct infp_wire_site, allocations),
+                      U64(struct infp_wire_site, freed), U64(struct infp_wire_site, frees),
+                      U64(struct infp_wire_site, temporary), U64(struct infp_wire_site, low) } },
 };

@@ -145,6 +145,10 @@ struct infp_writer_stack {
 uint32_t infp_writer_stack(struct infp_writer_thread *thread, const struct infp_writer_stack *stack);
 uint32_t infp_writer_code(struct infp_writer_thread *thread, const char *file, const char *function, uint32_t line);
 
+/* A site (wire.h) of a stack, which may be 0, in the list of the head: its place, and where that is. 0: no room. */
+uint32_t infp_writer_site(struct infp_writer_thread *thread, uint32_t stack);
+struct infp_wire_site *infp_writer_site_at(uint32_t place);
+
 struct infp_writer_thread *infp_writer_thread_at(uint32_t index); /* of any thread; NULL: there was none */
 /* Set before the first file: it is that of a sampler, or of a heap agent (wire.h). */
 extern uint32_t infp_writer_sampler_hz_1000;

@@ -435,6 +435,7 @@ uint64_t infp_writer_heap_mean;
 /* Fills all but `ready`. */
 static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t created_ns, uint64_t bytes)
 {
+        const struct infp_wire_head *before = infp_writer_file.head; /* of the parent, or of its parent */
         struct infp_wire_head *head = file->head;
 
         memcpy(head->magic, INFP_WIRE_MAGIC, sizeof head->magic);
@@ -459,6 +460,8 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         head->sampler_hz_1000 = infp_writer_sampler_hz_1000;
         head->heap_mean = infp_writer_heap_mean;
         fill_name(head);
+        if (before && before->pid_ns == head->pid_ns && before->pid != head->pid)
+                head->forked_from = before->pid;
         memcpy(file->base + INFP_WRITER_KINDS_AT, infp_wire_kinds, sizeof infp_wire_kinds);
         atomic_store(&file->n_chunks, (uint32_t) ((bytes - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK));
         atomic_store(&head->n_chunks, atomic_load(&file->n_chunks));
@@ -469,7 +472,9 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
  * limited the file does not grow. */
 static int map(struct infp_writer_file *file, int fd, uint64_t bytes)
 {
-        uint64_t most = infp_writer_config.bytes ? infp_writer_config.bytes : INFP_WIRE_MAX_BYTES;
+        uint64_t most = infp_writer_config.bytes                        ? infp_writer_config.bytes
+                        : infp_writer_heap_mean == INFP_WIRE_HEAP_EXACT ? INFP_WIRE_EXACT_BYTES
+                                                                        : INFP_WIRE_MAX_BYTES;
         void *base;
 
         most = most / INFP_WIRE_PAGE * INFP_WIRE_PAGE;

@@ -18,7 +18,7 @@ enum {
         INFP_WRITER_METRICS_AT = 2 * INFP_WIRE_PAGE,
         INFP_WRITER_ARENA_AT = INFP_WRITER_METRICS_AT + INFP_WIRE_METRICS * (int) sizeof(struct infp_wire_metric),
         INFP_WRITER_CHUNKS_AT = INFP_WRITER_ARENA_AT + INFP_WIRE_ARENA,
-        INFP_WRITER_MAX_CHUNKS = (INFP_WIRE_MAX_BYTES - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK,
+        INFP_WRITER_MAX_CHUNKS = (INFP_WIRE_EXACT_BYTES - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK,
 };
 
 /* What the environment said when the program started: getenv is not for later, when other threads may change it. */
@@ -131,7 +131,7 @@ void infp_writer_metric_all(void); /* into a new file, under metric_lock */
 
 /* writer_stack.c: upper bits of a hash | place. */
 extern _Atomic uint64_t *infp_writer_stacks;
-enum { INFP_WRITER_STACKS = 32768 };
+enum { INFP_WRITER_STACKS = 1 << 18 };
 
 /* writer.c */
 void infp_writer_copy(uint64_t *to, const char *text, uint32_t size);

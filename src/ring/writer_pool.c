@@ -475,9 +475,11 @@ static void grow(uint64_t now_ns)
 /* Half of the chunks; for more the file has to grow. */
 static bool may_stay(uint64_t now_ns)
 {
+        const bool is_exact = infp_writer_heap_mean == INFP_WIRE_HEAP_EXACT;
+
         grow(now_ns);
-        return atomic_load_explicit(&pool->n_stay, memory_order_relaxed) * 2 <
-               atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_relaxed);
+        return atomic_load_explicit(&pool->n_stay, memory_order_relaxed) * 8 <
+               atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_relaxed) * (is_exact ? 7 : 4);
 }
 
 static struct infp_wire_chunk *find(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum { PROBES = 16, FILE_MAX = 1024, FUNCTION_MAX = 512 };
-#define PLACE_MASK UINT64_C(0x1FFFFF)
-_Static_assert(INFP_WIRE_MAX_BYTES / 8 <= PLACE_MASK + 1, "a place has 21 bits");
+#define PLACE_MASK UINT64_C(0x7FFFFF)
+_Static_assert(INFP_WIRE_EXACT_BYTES / 8 <= PLACE_MASK + 1, "a place has 23 bits");
 _Static_assert(sizeof(struct infp_wire_stack) + 2 * INFP_WIRE_FRAMES * 8 <= INFP_WRITER_ROOM, "a chunk holds it");
 
 /* A record that was laid out, and the texts in it. */
@@ -123,4 +123,25 @@ uint32_t infp_writer_stack(struct infp_writer_thread *thread, const struct infp_
         draft.texts[1] =
                 (struct infp_writer_text){ &record.python, n_python ? (const char *) stack->python : "", n_python * 8 };
         return intern(thread, &draft);
+}
+
+struct infp_wire_site *infp_writer_site_at(uint32_t place)
+{
+        return (void *) (infp_writer_file.base + INFP_WRITER_CHUNKS_AT + (size_t) place * 8);
+}
+
+uint32_t infp_writer_site(struct infp_writer_thread *thread, uint32_t stack)
+{
+        struct infp_wire_site site = { .record = { .kind = INFP_WIRE_SITE }, .stack = stack, .oldest = UINT64_MAX };
+        struct draft draft = { .record = &site.record, .size = sizeof site };
+        _Atomic uint64_t *first = &infp_writer_file.head->heap_sites;
+        uint64_t previous = atomic_load(first);
+        const uint32_t place = put(thread, &draft);
+
+        if (!place)
+                return 0;
+        do
+                infp_writer_site_at(place)->previous = (uint32_t) previous;
+        while (!atomic_compare_exchange_weak(first, &previous, place));
+        return place;
 }

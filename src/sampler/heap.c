@@ -88,7 +88,9 @@ static void counts(void *state, struct infp_mode_counts *ret)
         const struct heap *heap = state;
         const struct infp_inside_counts inside = infp_inside_counts(heap->context->inside);
 
-        ret->method = "functions in front of the allocator's, preloaded";
+        ret->method = heap->context->options->heap_bytes == INFP_SAMPLER_HEAP_EXACT
+                              ? "exact: every block, by functions in front of the allocator's, preloaded"
+                              : "functions in front of the allocator's, preloaded";
         ret->lost = inside.heap_missed;
         ret->handler_ns = inside.heap_ns;
         if (heap->context->options->python != INFP_PYTHON_OFF)

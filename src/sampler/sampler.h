@@ -23,7 +23,8 @@ enum {
         INFP_SAMPLER_FAST_STACK_BYTES =
                 32 * 1024, /* ... so much of each stack, below the most: copying costs the target */
         INFP_SAMPLER_MAX_STACK_BYTES =
-                65528, /* a record has at most 64 KiB, of which the head and the registers take some */
+                65528,               /* a record has at most 64 KiB, of which the head and the registers take some */
+        INFP_SAMPLER_HEAP_EXACT = 1, /* as heap_bytes: every block is counted, none is sampled */
         INFP_SAMPLER_DEFAULT_HEAP_BYTES = 64 * 1024,
         INFP_SAMPLER_MOST_HEAP_BYTES = 4 * 1024 * 1024, /* where none are asked for */
         INFP_SAMPLER_DEFAULT_DEPTH = 512,

@@ -15,6 +15,10 @@ const weightOf = (samples, weight) => (weight === null || weight === undefined ?
 
 /* The interval of a share of the tree. If weights differ, by the effective number of samples (Kish). */
 function intervalOf(tree, samples, weight) {
+  if (facts.effective_samples === null) { /* exact */
+    const share = view.measure !== 'weight' || !tree.totalWeight ? samples / (tree.total[0] || 1) : weight / (tree.totalWeight[0] || 1);
+    return [100 * share, 100 * share];
+  }
   if (view.measure !== 'weight' || !tree.totalWeight) return interval(samples, tree.total[0]);
   const n = (facts.effective_samples * tree.total[0]) / (facts.samples || 1);
   return interval(Math.round((n * weight) / (tree.totalWeight[0] || 1)), Math.round(n)); /* rounded as `--top` does */

@@ -160,19 +160,19 @@ static uint64_t call(const struct function *function, uint64_t *arguments)
         const bool has_block = function->kind == MOVES || function->kind == MOVES_OR || function->kind == RESIZES ||
                                function->kind == FREES,
                    may_be = has_block && arguments[0] && infp_heap_may_be_sampled(hooks, arguments[0]);
-        const uint64_t id = may_be ? infp_agent_live_take(arguments[0]) : 0;
+        const uint64_t id = may_be ? atomic_load(&hooks->taken)(arguments[0]) : 0;
         const int64_t before = hooks->left();
         uint64_t result;
 
         if (id && function->kind == FREES)
-                infp_agent_heap_freed(id);
+                atomic_load (&hooks->freed)(id);
         result = function->next(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
         if (function->kind == FREES)
                 return result;
         if (id && is_moved(function, arguments, result))
-                infp_agent_heap_freed(id);
+                atomic_load (&hooks->freed)(id);
         else if (id)
-                infp_agent_heap_kept(arguments[0], id);
+                atomic_load (&hooks->kept)(arguments[0], id);
         if (hooks->left() == before && (!has_block || is_moved(function, arguments, result)))
                 count(function, arguments, result);
         return result;

@@ -13,6 +13,7 @@
 #include "agent/core/machine.h"
 #include "agent/core/stack.h"
 #include "agent/core/tables.h"
+#include "agent/heap/exact.h"
 #include "agent/heap/heap_parts.h"
 #include "agent/heap/maps.h"
 #include "ring/writer.h"
@@ -33,7 +34,7 @@ extern const char _etext[] __attribute__((visibility("hidden")));
 
 static struct infp_preload_heap *hooks;
 static uint64_t least_mean, most_mean;
-static bool has_python, is_begun;
+static bool has_python, is_begun, is_exact;
 static _Atomic uint64_t begin_ns; /* of the process, or since it was forked */
 static _Thread_local struct {
         uint64_t random, ns, all_ns, begin_ns; /* begin: of the CPU time that ns are a part of; all: of all samples */
@@ -139,8 +140,8 @@ static uint32_t intern(struct infp_agent_stack *stack, const struct infp_agent_m
                                                                       .flags = moment->flags | walked->flags });
 }
 
-static uint32_t stack_of(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
-                         const struct infp_agent_walk *walked, struct infp_writer_thread *thread)
+uint32_t infp_agent_heap_stack(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
+                               const struct infp_agent_walk *walked, struct infp_writer_thread *thread)
 {
         struct infp_agent_way *way = walked->way;
 
@@ -166,7 +167,7 @@ static void put_block(struct infp_agent_stack *stack, const struct infp_agent_mo
         };
         uint64_t taken;
 
-        block.stack = stack_of(stack, moment, walked, thread);
+        block.stack = infp_agent_heap_stack(stack, moment, walked, thread);
         if (infp_writer_put(thread, INFP_WIRE_KEEP, &block, sizeof(block), NULL, 0))
                 return;
         count(&infp_writer_head()->heap_missed, 1);
@@ -177,8 +178,7 @@ static void put_block(struct infp_agent_stack *stack, const struct infp_agent_mo
                 infp_agent_heap_kept(moment->block.address, taken);
 }
 
-/* What is mapped may have changed since the tables were made; the recorder then has newer ones. */
-static void look_for_tables(struct infp_wire_head *head)
+void infp_agent_heap_look_for_tables(struct infp_wire_head *head)
 {
         const uint64_t tables = atomic_load_explicit(&head->tables, memory_order_relaxed);
 
@@ -263,7 +263,7 @@ static void work(void *memory, void *context)
         if (atomic_load_explicit(&head->heap_state, memory_order_relaxed) != INFP_WIRE_HEAP_RUNS)
                 atomic_store_explicit(&head->heap_state, INFP_WIRE_HEAP_RUNS, memory_order_relaxed);
         if (is_read(head, call->t_ns)) {
-                look_for_tables(head);
+                infp_agent_heap_look_for_tables(head);
                 take_block(stack, thread, call);
                 infp_agent_moments_give(stack, thread, GIVEN, false);
         } else {
@@ -298,6 +298,8 @@ __attribute__((noinline)) int64_t infp_agent_heap_allocated(uint64_t address, ui
         const bool is_object = flags & INFP_WIRE_OBJECT;
         struct call call = { .address = address, .size = size, .flags = flags };
 
+        if (is_exact)
+                return infp_agent_exact_allocated(address, size);
         left += is_new ? draw(is_object) : 0;
         if (left >= 0) {
                 if (flags & INFP_WIRE_MAPPED)
@@ -354,6 +356,8 @@ static void forked(void)
         own.random = 0; /* else all children of a thread would draw the same */
         infp_agent_stacks_forked();
         infp_agent_maps_forked();
+        if (is_exact)
+                infp_agent_exact_forked();
         atomic_store(&begin_ns, infp_writer_now_ns());
 }
 
@@ -364,7 +368,7 @@ static void give_last(void *memory, void *context)
         (void) context;
         if (!thread)
                 return;
-        look_for_tables(infp_writer_head());
+        infp_agent_heap_look_for_tables(infp_writer_head());
         infp_agent_moments_give(memory, thread, UINT_MAX, true);
         infp_writer_end();
 }
@@ -389,6 +393,22 @@ static bool is_called(void)
         return hooks->left() != before;
 }
 
+static void begin_exact(int32_t recorder)
+{
+        is_exact = infp_agent_exact_begin(hooks, recorder, has_python);
+        if (!is_exact) {
+                if (infp_writer_enable() == 0)
+                        atomic_store(&infp_writer_head()->heap_state, INFP_WIRE_HEAP_FULL);
+                return;
+        }
+        hooks->busy(true); /* else texts of dlerror were blocks of the program */
+        pthread_atfork(NULL, NULL, forked);
+        infp_agent_allocators_begin(hooks);
+        if (has_python)
+                infp_agent_heap_objects_begin(hooks, infp_agent_python_is_free_threaded());
+        hooks->busy(false);
+}
+
 void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables)
 {
         uint32_t version;
@@ -404,7 +424,13 @@ void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables)
                 return;
         }
         has_python = infp_agent_python_find(&version) == 0;
-        if (!infp_agent_stacks_begin(tables) || infp_agent_live_make(hooks) < 0)
+        if (!infp_agent_stacks_begin(tables))
+                return;
+        if (least == INFP_WIRE_HEAP_EXACT) {
+                begin_exact((int32_t) most);
+                return;
+        }
+        if (infp_agent_live_make(hooks) < 0)
                 return;
         pthread_atfork(NULL, NULL, forked);
         atomic_store(&begin_ns, infp_writer_now_ns());

@@ -3,6 +3,6 @@
 
 #include <stdint.h>
 
-/* least: bytes between two samples, on average; most: so many at most, where a thread's samples would take too much of its time. tables: the
+/* least: bytes between two samples, on average; most: so many at most, where a thread's samples would take too much of its time. least 1: every block is counted (exact.h), and most is the number of the recorder. tables: the
  * directory of unwind tables. Nothing is done where the allocator functions are not preloaded. */
 void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables);

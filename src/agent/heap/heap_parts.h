@@ -21,6 +21,16 @@ void infp_agent_mapped_begin(struct infp_preload_heap *hooks);
 bool infp_agent_mapped_put(uint64_t address, uint64_t size, uint64_t id, uint64_t mean);
 /* Mappings of the code that this function is a part of are not counted. */
 void infp_agent_mapped_leave_out(const void *function);
+struct infp_agent_moment;
+struct infp_agent_stack;
+struct infp_agent_walk;
+struct infp_writer_thread;
+
+/* The id of a stack that was walked, without our own frames; 0: it found no room. */
+uint32_t infp_agent_heap_stack(struct infp_agent_stack *stack, const struct infp_agent_moment *moment,
+                               const struct infp_agent_walk *walked, struct infp_writer_thread *thread);
+/* What is mapped may have changed since the tables were made; the recorder then has newer ones. */
+void infp_agent_heap_look_for_tables(struct infp_wire_head *head);
 
 /* Functions of allocators that have names of their own (allocators.c): once, after mapped_begin. */
 void infp_agent_allocators_begin(struct infp_preload_heap *hooks);

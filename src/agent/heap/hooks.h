@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #define INFP_PRELOAD_HEAP_FILE "libinfprof-preload-heap.so"
-#define INFP_AGENT_ENV_HEAP \
-        "INFPROF_AGENT_HEAP" /* bytes between two samples, on average: 65536, or from 65536-4194304 */
+/* Bytes between two samples, on average: 65536, or from 65536-4194304. 1-PID: every block, for the recorder of that number. */
+#define INFP_AGENT_ENV_HEAP "INFPROF_AGENT_HEAP"
 
 enum { INFP_HEAP_PAGES = 1 << 16, INFP_HEAP_FILTER = 1 << 16, INFP_HEAP_OWN = 6 };
 

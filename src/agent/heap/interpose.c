@@ -39,8 +39,8 @@ void free_aligned_sized(void *, size_t, size_t);
 static _Thread_local struct {
         int64_t left; /* bytes until the next sample */
         bool is_drawn, is_busy;
-        uint32_t n; /* blocks that used them up */
-} own __attribute__((tls_model("initial-exec")));
+        uint32_t n;                                                /* blocks that used them up */
+} own __attribute__((tls_model("initial-exec"))) = { .left = -1 }; /* its first block is looked at, also an empty one */
 
 enum {
         UNHEARD = 1 << 16, /* bytes until it is asked again whether there is an agent */
@@ -395,7 +395,7 @@ int64_t infp_heap_left(void)
 /* The bytes until it is asked again whether there is an agent. */
 static void heard(void)
 {
-        own.left = 0;
+        own.left = -1;
 }
 
 void infp_heap_count(void *block, size_t size)

@@ -75,7 +75,7 @@ void infp_agent_mapped_leave_out(const void *function)
         const ElfW(Phdr) * parts;
         Dl_info info;
 
-        if (n_own >= INFP_HEAP_OWN || !function || !dladdr(function, &info))
+        if (!hooks || n_own >= INFP_HEAP_OWN || !function || !dladdr(function, &info))
                 return;
         head = info.dli_fbase;
         parts = (const ElfW(Phdr) *) ((const char *) info.dli_fbase + head->e_phoff);

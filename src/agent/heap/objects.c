@@ -35,7 +35,7 @@ static struct infp_preload_heap *hooks;
 static _Thread_local struct {
         int64_t left; /* bytes until the next sample */
         bool is_drawn;
-} own __attribute__((tls_model("initial-exec")));
+} own __attribute__((tls_model("initial-exec"))) = { .left = -1 };
 
 /* As is_left_out() and sample() of interpose.c. */
 static inline bool is_left_out(size_t size)
@@ -61,7 +61,7 @@ static __attribute__((noinline, cold)) void *sample(void *block, size_t size)
 
 static inline uint64_t take(const void *block)
 {
-        return infp_heap_may_be_sampled(hooks, (uintptr_t) block) ? infp_agent_live_take((uintptr_t) block) : 0;
+        return infp_heap_may_be_sampled(hooks, (uintptr_t) block) ? atomic_load(&hooks->taken)((uintptr_t) block) : 0;
 }
 
 static void *malloc_counted(void *context, size_t size)
@@ -90,9 +90,9 @@ static void *realloc_counted(void *context, void *block, size_t size)
         void *moved = of->realloc(of->context, block, size);
 
         if (id && moved)
-                infp_agent_heap_freed(id);
+                atomic_load (&hooks->freed)(id);
         else if (id)
-                infp_agent_heap_kept((uintptr_t) block, id);
+                atomic_load (&hooks->kept)((uintptr_t) block, id);
         return hooks->left() == before ? COUNTED(moved, size) : moved;
 }
 
@@ -102,7 +102,7 @@ static void free_counted(void *context, void *block)
         const uint64_t id = block ? take(block) : 0;
 
         if (__builtin_expect(id != 0, 0))
-                infp_agent_heap_freed(id);
+                atomic_load (&hooks->freed)(id);
         of->free(of->context, block);
 }
 

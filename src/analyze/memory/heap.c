@@ -344,6 +344,7 @@ static int take(void *context, const struct infp_batch *batch, const int *at, ui
         process->has_ended |= is_last;
         process->is_whole |= is_last;
         process->mean_bytes = count_of(batch, at[MEAN], row);
+        heap->is_sampled |= process->mean_bytes > 0;
         INFP_TRY(part_of(heap, n, infp_heap_id(batch, at[STACK], row), &part));
         stack = heap->parts[part].stack;
         is.window = process->n_windows - 1;

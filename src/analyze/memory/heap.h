@@ -1,5 +1,5 @@
 /* The heap of the processes of a run, by the stacks that allocated it: what was in use, what grew, what leaks (table heap_windows, named by the stacks
- * of stack_samples). All bytes are estimates from samples; a variance is in bytes squared, and 1.96 of its roots make the 95 % interval. */
+ * of stack_samples). Unless every block was counted (is_sampled) all bytes are estimates from samples; a variance is in bytes squared, and 1.96 of its roots make the 95 % interval. */
 #pragma once
 
 #include "analyze/memory/verdict.h"
@@ -77,6 +77,7 @@ struct infp_heap {
         struct infp_range range;              /* t0, t1: those that were asked for, widened to a window at least */
         bool is_part;                         /* of the run */
         int64_t pid;                          /* 0: all processes */
+        bool is_sampled; /* else every block was counted (--heap=exact): all variances are 0, and samples are blocks */
 };
 
 struct infp_heap_options {

@@ -210,6 +210,7 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
 {
         const struct infp_profile *s = b->profile;
         double squares = 0;
+        bool is_exact = true; /* of each sum: all blocks were counted (record --heap=exact), none stands for others */
         /* Functions of frames only: groups are added later. */
         infp_autofree uint32_t *last = calloc((size_t) b->flame->n_functions + 1, sizeof(*last));
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
@@ -229,10 +230,13 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
                         continue;
                 INFP_TRY(add_sum(b, i, err));
                 squares += s->sums[i].squares;
+                is_exact &= s->sums[i].objects > 0 && s->sums[i].objects == (double) s->sums[i].samples;
                 if (node != INFP_PROFILE_NONE && guessed[node])
                         count_guessed(b, i, last);
         }
         b->flame->effective_samples = squares > 0 ? b->flame->weight * b->flame->weight / squares : 0;
+        if (is_exact && squares > 0)
+                b->flame->effective_samples = INFINITY;
         return 0;
 }
 

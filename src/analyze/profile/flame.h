@@ -109,7 +109,7 @@ struct infp_flame {
         uint64_t t0, t1;  /* of the run that was looked at */
         uint64_t samples; /* in the tree */
         double weight;
-        double effective_samples;   /* as many samples of equal weight would be worth as much */
+        double effective_samples; /* as many samples of equal weight would be worth as much; INFINITY: nothing was sampled, all is exact */
         uint64_t all_samples;       /* of the mode in that time, also those that the filter leaves out */
         uint64_t truncated_samples; /* their outermost node is the function "[truncated]" */
         uint64_t cut_samples;       /* of those: the run lost a part of the stack (a torn or broken table) */

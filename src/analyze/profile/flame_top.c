@@ -10,7 +10,9 @@ static struct infp_flame_share share_of(double weight, double whole, double n)
 
         if (!(whole > 0) || n < 1)
                 return ret;
-        ret.percent = 100 * weight / whole;
+        ret.percent = ret.low = ret.high = 100 * weight / whole;
+        if (isinf(n))
+                return ret;
         k = round(n * weight / whole);
         infp_flame_interval((uint64_t) (k < 0 ? 0 : k), (uint64_t) round(n), &ret.low, &ret.high);
         return ret;

@@ -9,7 +9,7 @@
 enum { MOST_SITES = 1 << 16 };
 
 /* Of the stack; beyond the bound that of blocks without one. */
-static uint32_t site_of(struct infp_inside_sites *sites, const struct infp_stack_found *found)
+uint32_t infp_inside_sites_of(struct infp_inside_sites *sites, const struct infp_stack_found *found)
 {
         const uint64_t *at = infp_map_get(&sites->by_stack, found->stack);
         struct infp_stack_found other = *found;
@@ -19,7 +19,7 @@ static uint32_t site_of(struct infp_inside_sites *sites, const struct infp_stack
         if (sites->n >= MOST_SITES && found->stack) {
                 sites->n_others++;
                 other.stack = 0;
-                return site_of(sites, &other);
+                return infp_inside_sites_of(sites, &other);
         }
         if (!INFP_MAKE_ROOM(sites->list, sites->n, sites->cap, 64) ||
             infp_map_put(&sites->by_stack, found->stack, sites->n) < 0)
@@ -46,7 +46,7 @@ void infp_inside_sites_allocated(struct infp_inside_sites *sites, const struct i
         if (!sites->first_ns)
                 sites->first_ns = sites->begin_ns = block->t_ns;
         block->window = sites->window;
-        block->site = site_of(sites, found);
+        block->site = infp_inside_sites_of(sites, found);
         if (block->site == INFP_INSIDE_NO_SITE)
                 return;
         site = &sites->list[block->site];

@@ -36,6 +36,8 @@ struct infp_inside_weighed {
         uint32_t site, window; /* in which it was allocated */
 };
 
+/* Of the stack of found, which is new at most once; INFP_INSIDE_NO_SITE: no memory. */
+uint32_t infp_inside_sites_of(struct infp_inside_sites *sites, const struct infp_stack_found *found);
 /* Counts a block as allocated and sets its site and window; INFP_INSIDE_NO_SITE: no memory. */
 void infp_inside_sites_allocated(struct infp_inside_sites *sites, const struct infp_stack_found *found,
                                  struct infp_inside_weighed *block);

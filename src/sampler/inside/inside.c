@@ -21,7 +21,9 @@
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "ring/wire.h"
+#include "sampler/inside/exact.h"
 #include "sampler/inside/heap.h"
+#include "sampler/inside/heap_doubts.h"
 #include "sampler/inside/tables.h"
 #include "sampler/inside/weight.h"
 #include "sampler/python/finder.h"
@@ -57,8 +59,9 @@ struct process {
         struct infp_inside_weights weights;
         uint64_t n_broken; /* samples with more CPU time than can be */
         struct infp_inside_heap heap;
+        struct infp_inside_exact exact;
         struct infp_ring_heap heap_counts;
-        bool said_heap, said_kept, said_others;
+        struct infp_inside_heap_said said_heap;
 };
 
 struct infp_inside {
@@ -121,6 +124,7 @@ static void process_done(struct process *process)
         infp_map_done(&process->tids);
         infp_inside_weights_done(&process->weights);
         infp_inside_heap_done(&process->heap);
+        infp_inside_exact_done(&process->exact);
         free(process->python);
 }
 
@@ -302,8 +306,8 @@ static int32_t pid_of(const struct process *process)
         return process->own.pid ? process->own.pid : process->own.owner.pid;
 }
 
-/* The stack that a process has walked itself. */
-static void find_stack(struct infp_inside *inside, uint64_t t_ns, int32_t cpu, int32_t tid,
+/* The stack that a process has walked itself. False: some of its code is not known yet. */
+static bool find_stack(struct infp_inside *inside, uint64_t t_ns, int32_t cpu, int32_t tid,
                        const struct infp_ring_stack *stack, enum infp_stack_mode mode, struct infp_stack_found *ret)
 {
         struct process *process = inside->process;
@@ -322,7 +326,10 @@ static void find_stack(struct infp_inside *inside, uint64_t t_ns, int32_t cpu, i
                 moment = moment_of(inside, process, stack);
                 taken.python = &moment;
         }
-        process->is_stale |= !infp_stacks_find_taken(inside->options.stacks, &taken, pid_of(process), tid, mode, ret);
+        if (infp_stacks_find_taken(inside->options.stacks, &taken, pid_of(process), tid, mode, ret))
+                return true;
+        process->is_stale = true;
+        return false;
 }
 
 static void take_sample(void *context, const struct infp_ring_sample *sample)
@@ -350,9 +357,10 @@ static void take_sample(void *context, const struct infp_ring_sample *sample)
         process->newest_ns = sample->t_ns > process->newest_ns ? sample->t_ns : process->newest_ns;
 }
 
+static const struct infp_ring_stack none = { .is_incomplete = true };
+
 static void take_block(void *context, const struct infp_ring_block *block)
 {
-        static const struct infp_ring_stack none = { .is_incomplete = true };
         struct infp_inside *inside = context;
         struct process *process = inside->process;
         struct infp_stack_found found;
@@ -368,6 +376,42 @@ static void take_free(void *context, uint64_t t_ns, uint64_t id, int32_t tid)
 
         infp_inside_heap_free(&inside->process->heap, inside->options.stacks, t_ns, id,
                               number_of(inside, inside->process, tid));
+}
+
+static bool find_stack_of_site(void *context, uint64_t t_ns, int32_t tid, const struct infp_ring_stack *stack,
+                               struct infp_stack_found *ret)
+{
+        struct infp_inside *inside = context;
+
+        return find_stack(inside, t_ns, -1, number_of(inside, inside->process, tid), stack ? stack : &none,
+                          INFP_STACK_HEAP_ALLOCATED, ret);
+}
+
+static struct infp_inside_exact_reader exact_reader(struct infp_inside *inside, struct process *process)
+{
+        inside->process = process;
+        return (struct infp_inside_exact_reader){ process->ring, &process->heap_counts, inside->options.stacks,
+                                                  find_stack_of_site, inside };
+}
+
+static void turn_heap(struct infp_inside *inside, struct process *process, uint64_t now_ns)
+{
+        const struct infp_inside_exact_reader reader = exact_reader(inside, process);
+
+        if (process->heap_counts.is_exact)
+                infp_inside_exact_turn(&process->exact, &process->heap.sites, &reader, now_ns);
+        else
+                infp_inside_heap_turn(&process->heap, inside->options.stacks, now_ns, process->heap_counts.mean_bytes);
+}
+
+static void end_heap(struct infp_inside *inside, struct process *process, uint64_t t_ns)
+{
+        const struct infp_inside_exact_reader reader = exact_reader(inside, process);
+
+        if (process->heap_counts.is_exact)
+                infp_inside_exact_end(&process->exact, &process->heap.sites, &reader, t_ns);
+        else
+                infp_inside_heap_end(&process->heap, inside->options.stacks, t_ns, process->heap_counts.mean_bytes);
 }
 
 /* ---- what a sampler unwinds with ---- */
@@ -536,24 +580,8 @@ void infp_inside_heap_problem(struct infp_inside *inside, int r, int32_t pid, co
 
 static void explain_heap(struct infp_inside *inside, struct process *process)
 {
-        if (process->heap.sites.n_others && !process->said_others) {
-                process->said_others = true;
-                say(inside, "heap", -ENOSPC,
-                    "process %d allocates from more than %s stacks: heap_windows has the others as one without a stack",
-                    pid_of(process), infp_count(process->heap.sites.n).text);
-        }
-        if (process->heap_counts.kept && !process->said_kept) {
-                process->said_kept = true;
-                say(inside, "heap", -ENOSPC,
-                    "blocks of process %d that were freed look as if they were in use: there was no room to say so",
-                    pid_of(process));
-        }
-        if (process->said_heap || process->heap_counts.state != INFP_WIRE_HEAP_OTHER)
-                return;
-        process->said_heap = true;
-        say(inside, "heap", -ENOTSUP,
-            "the heap of process %d is not recorded: its program has an allocator of its own, linked statically",
-            pid_of(process));
+        infp_inside_heap_doubts(&process->said_heap, inside->options.explain, pid_of(process), &process->heap_counts,
+                                &process->heap.sites, &process->exact);
 }
 
 /* A sampler's ring has samples alone. */
@@ -581,7 +609,7 @@ static void read_ring(struct infp_inside *inside, struct process *process, uint6
                 ;
         infp_ring_heap(process->ring, &process->heap_counts);
         if (!last) /* drop ends the last window */
-                infp_inside_heap_turn(&process->heap, inside->options.stacks, now_ns, process->heap_counts.mean_bytes);
+                turn_heap(inside, process, now_ns);
         explain_heap(inside, process);
         explain_rate(inside, &process->counts);
         explain_state(inside, process, now_ns);
@@ -594,7 +622,8 @@ static void drop(struct infp_inside *inside, unsigned index, bool removes)
         struct process *process = &inside->processes[index];
         struct stat status, own;
 
-        infp_inside_heap_end(&process->heap, inside->options.stacks, inside->now_ns, process->heap_counts.mean_bytes);
+        end_heap(inside, process, inside->now_ns);
+        explain_heap(inside, process);
         if (process->number && inside->directory >= 0)
                 infp_inside_tables_remove(inside->directory, &process->own.owner, process->number);
         if (removes && process->own.dir_fd >= 0 && fstat(process->own.file, &own) == 0 &&
@@ -604,6 +633,20 @@ static void drop(struct infp_inside *inside, unsigned index, bool removes)
         add_counts(&inside->ended, process);
         process_done(process);
         inside->processes[index] = inside->processes[--inside->n];
+}
+
+/* What perf would report of it. A child of fork may have ended: what it had mapped is what its parent has. */
+static void tell_stacks(struct infp_inside *inside, const struct process *process, uint64_t now_ns)
+{
+        struct infp_ring_head head;
+        struct infp_err err;
+
+        if (process->own.owner.pid_ns == inside->pid_ns && infp_ring_head_read(process->own.file, &head, &err) == 0 &&
+            head.forked_from > 0)
+                infp_stacks_forked(inside->options.stacks, pid_of(process), head.forked_from,
+                                   process->own.owner.start_ticks);
+        else if (process->own.pid)
+                infp_stacks_executed(inside->options.stacks, process->own.pid, now_ns);
 }
 
 static void add(struct infp_inside *inside, struct infp_inside_ring *ring, uint64_t now_ns)
@@ -636,8 +679,8 @@ static void add(struct infp_inside *inside, struct infp_inside_ring *ring, uint6
                         read_ring(inside, &inside->processes[i], now_ns, true);
                         drop(inside, i, true);
                 }
-        if (ring->pid && !inside->options.has_records)
-                infp_stacks_executed(inside->options.stacks, ring->pid, now_ns);
+        if (!inside->options.has_records)
+                tell_stacks(inside, &process, now_ns);
         infp_ring_on_sample(process.ring, take_sample, inside);
         infp_ring_heap(process.ring, &process.heap_counts);
         infp_ring_on_heap(process.ring, &(struct infp_ring_heap_fns){ take_block, take_free, inside });

@@ -102,6 +102,8 @@ bool infp_stacks_find_taken(struct infp_stacks *stacks, const struct infp_stack_
 /* Without records of perf: the process has mapped something, runs another program, has ended. */
 void infp_stacks_reread(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns);
 void infp_stacks_executed(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns);
+/* ... is a child of fork, with all that its parent has mapped; start_ticks as in its stat. */
+void infp_stacks_forked(struct infp_stacks *stacks, int32_t pid, int32_t parent, uint64_t start_ticks);
 void infp_stacks_ended(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns);
 
 /* Who a thread is, without a stack; writes the entity. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/time.h"
 #include "sampler/stacks/parts.h"
 
 /* Which mapping each address is in. False: some are in none. */
@@ -78,6 +79,15 @@ void infp_stacks_executed(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns
         n = infp_read_at(stacks->env.root_fd, path, name, sizeof(name));
         name[n > 0 ? strcspn(name, "\n") : 0] = 0;
         infp_processes_name(&stacks->processes, t_ns, pid, pid, name, true);
+}
+
+void infp_stacks_forked(struct infp_stacks *stacks, int32_t pid, int32_t parent, uint64_t start_ticks)
+{
+        const uint64_t hz = stacks->env.ticks_per_s > 0 ? (uint64_t) stacks->env.ticks_per_s : 100;
+        const int64_t tick_ns = (int64_t) (INFP_NS_PER_S / hz);
+        const int64_t begin_ns = (int64_t) start_ticks * tick_ns + tick_ns / 2 - stacks->processes.boottime_offset_ns;
+
+        infp_processes_fork(&stacks->processes, begin_ns > 0 ? (uint64_t) begin_ns : 1, pid, pid, parent, parent);
 }
 
 void infp_stacks_ended(struct infp_stacks *stacks, int32_t pid, uint64_t t_ns)

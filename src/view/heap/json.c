@@ -90,7 +90,9 @@ static void begin(struct infp_json *json, const struct infp_heap_view *view)
         } else {
                 infp_json_null(json);
         }
-        infp_json_member_str(json, "quality", "estimated");
+        infp_json_member_str(json, "quality", view->heap->is_sampled ? "estimated" : "measured");
+        infp_json_member_bool(json, "estimated", view->heap->is_sampled);
+        infp_json_member_str(json, "method", view->heap->is_sampled ? "sampled" : "exact");
 }
 
 /* ---- report ---- */
@@ -159,7 +161,7 @@ static void put_process(struct infp_json *json, const struct infp_heap *heap, ui
         infp_json_member_f64(json, "to_s", since_start_s(heap, infp_heap_end_ns(process)));
         infp_json_member_f64(json, "seconds", infp_heap_observed_s(process));
         infp_json_member_u64(json, "samples", process->allocated.samples);
-        infp_json_member_u64(json, "sample_bytes", process->mean_bytes);
+        infp_json_member_f64(json, "sample_bytes", process->mean_bytes ? (double) process->mean_bytes : NAN);
         put_resident(json, heap, &process->resident);
         infp_json_key(json, "stacks");
         infp_json_object(json);

@@ -32,9 +32,13 @@ static double high_of(double value, double variance)
         return value + z * sqrt(fmax(variance, 0));
 }
 
-/* "12.3 MiB (11.2 to 13.4 MiB)" */
-static void put_bytes(struct infp_str *out, double bytes, double variance)
+/* "12.3 MiB (11.2 to 13.4 MiB)", "12.3 MiB" */
+static void put_bytes(struct infp_str *out, const struct infp_heap *heap, double bytes, double variance)
 {
+        if (!heap->is_sampled) {
+                infp_str_puts(out, infp_report_bytes(bytes).text);
+                return;
+        }
         infp_str_printf(out, "%s (%s to %s)", infp_report_bytes(bytes).text,
                         infp_report_bytes(low_of(bytes, variance)).text,
                         infp_report_bytes(high_of(bytes, variance)).text);
@@ -85,12 +89,14 @@ static unsigned room_of(const struct infp_out *out)
         return !out->width ? UINT_MAX : width > FIGURES_WIDTH + 20 ? width - FIGURES_WIDTH : 20;
 }
 
-static void put_row(struct infp_out *out, double bytes, double variance, double all, const char *words)
+static void put_row(struct infp_out *out, const struct infp_heap *heap, double bytes, double variance, double all,
+                    const char *words)
 {
-        infp_report_put(out, "  %*s  %*s to %*s  %6s %%  ", BYTES_WIDTH, infp_report_bytes(bytes).text, BYTES_WIDTH,
-                        infp_report_bytes(low_of(bytes, variance)).text, BYTES_WIDTH,
-                        infp_report_bytes(high_of(bytes, variance)).text,
-                        infp_fixed(all > 0 ? 100 * bytes / all : NAN, 1).text);
+        infp_report_put(out, "  %*s", BYTES_WIDTH, infp_report_bytes(bytes).text);
+        if (heap->is_sampled)
+                infp_report_put(out, "  %*s to %*s", BYTES_WIDTH, infp_report_bytes(low_of(bytes, variance)).text,
+                                BYTES_WIDTH, infp_report_bytes(high_of(bytes, variance)).text);
+        infp_report_put(out, "  %6s %%  ", infp_fixed(all > 0 ? 100 * bytes / all : NAN, 1).text);
         infp_report_put_padded(out, words, room_of(out), true);
         infp_report_end(out);
 }
@@ -113,7 +119,10 @@ static int put_held(struct infp_out *out, const struct infp_heap *heap, uint32_t
         if (!list)
                 return -ENOMEM;
         infp_report_end(out);
-        infp_report_put(out, "  %*s  %*s     share  ", BYTES_WIDTH, "in use", 2 * BYTES_WIDTH + 4, "95 % interval");
+        infp_report_put(out, "  %*s", BYTES_WIDTH, "in use");
+        if (heap->is_sampled)
+                infp_report_put(out, "  %*s", 2 * BYTES_WIDTH + 4, "95 % interval");
+        infp_report_put(out, "     share  ");
         infp_report_put(out, is_cut ? "by %s s, before the process freed what it held" : "at the end, %s s",
                         infp_fixed(infp_heap_seconds(process->first_ns, infp_heap_judged_ns(process)), 1).text);
         infp_report_end(out);
@@ -122,7 +131,7 @@ static int put_held(struct infp_out *out, const struct infp_heap *heap, uint32_t
                 infp_autostr struct infp_str words = { 0 };
 
                 put_place(&words, heap, &stack->place);
-                put_row(out, stack->held.bytes, stack->held.variance, process->held.bytes,
+                put_row(out, heap, stack->held.bytes, stack->held.variance, process->held.bytes,
                         words.data ? words.data : "");
         }
         put_rest(out, n, MOST_STACKS, "stacks");
@@ -178,7 +187,7 @@ static void put_resident(struct infp_out *out, const struct infp_heap *heap, con
 
         if (!resident->t_ns)
                 return;
-        put_bytes(&in_use, resident->in_use.bytes, resident->in_use.variance);
+        put_bytes(&in_use, heap, resident->in_use.bytes, resident->in_use.variance);
         if (rest < 0)
                 infp_report_line(out, "in RAM",
                                  "%s of heap and anonymous memory, by the account at %s s; blocks in use then: %s. The "
@@ -208,28 +217,44 @@ static int put_process_report(struct infp_out *out, const struct infp_heap *heap
         put_process(&title, process->name, process->pid);
         infp_report_title(out, title.data ? title.data : "");
         put_range(out, heap, process);
-        put_bytes(&end, process->end.bytes, process->end.variance);
-        put_bytes(&peak, process->peak.bytes, process->peak.variance);
-        put_bytes(&allocated, process->allocated.bytes, process->allocated.variance);
-        infp_report_line(out, "in use", "%s %s, in %s sampled blocks", end.data ? end.data : "",
-                         end_words(heap, process), infp_count(process->end.blocks).text);
-        infp_report_line(
-                out, "peak",
-                "%s at %s s; the highest of many estimates, taken when they have grown by 5 %% and at each window",
-                peak.data ? peak.data : "", infp_fixed(since_start_s(heap, process->peak_ns), 1).text);
+        put_bytes(&end, heap, process->end.bytes, process->end.variance);
+        put_bytes(&peak, heap, process->peak.bytes, process->peak.variance);
+        put_bytes(&allocated, heap, process->allocated.bytes, process->allocated.variance);
+        infp_report_line(out, "in use", "%s %s, in %s%s blocks", end.data ? end.data : "", end_words(heap, process),
+                         heap->is_sampled ? "sampled " : "", infp_count(process->end.blocks).text);
+        infp_report_line(out, "peak", "%s at %s s; %s", peak.data ? peak.data : "",
+                         infp_fixed(since_start_s(heap, process->peak_ns), 1).text,
+                         heap->is_sampled
+                                 ? "the highest of many estimates, taken when they have grown by 5 % and at each window"
+                                 : "looked at when it had grown by a 64th, or a 32nd where stacks are many: for a "
+                                   "moment it may have been up to 5 % more");
         infp_report_line(out, "allocated", "%s in %s blocks; in %s: %s/s", allocated.data ? allocated.data : "",
                          infp_count((uint64_t) fmin(process->allocated.blocks, 1e18)).text,
                          infp_report_seconds(seconds).text,
                          infp_report_bytes(seconds > 0 ? process->allocated.bytes / seconds : NAN).text);
-        infp_report_line(out, "sampled", "%s blocks, one each %s on average",
-                         infp_count(process->allocated.samples).text,
-                         infp_report_bytes(process->allocated.samples
-                                                   ? process->allocated.bytes / (double) process->allocated.samples
-                                                   : NAN)
-                                 .text);
+        if (heap->is_sampled)
+                infp_report_line(
+                        out, "sampled", "%s blocks, one each %s on average",
+                        infp_count(process->allocated.samples).text,
+                        infp_report_bytes(process->allocated.samples
+                                                  ? process->allocated.bytes / (double) process->allocated.samples
+                                                  : NAN)
+                                .text);
         put_resident(out, heap, process);
         put_verdicts(out, process);
         return put_held(out, heap, index);
+}
+
+/* Where every block was counted. */
+static void put_trust(struct infp_out *out, double lost)
+{
+        if (isnan(lost))
+                infp_report_line(out, "trust", "exact; how many blocks are missing is not known");
+        else if (lost > 0)
+                infp_report_line(out, "trust", "exact, but for %s blocks that are in no sum (`infprof report absent`)",
+                                 infp_count((uint64_t) lost).text);
+        else
+                infp_report_line(out, "trust", "exact: every block since before main was counted");
 }
 
 int infp_heap_report_text(struct infp_out *out, const struct infp_heap_view *view)
@@ -241,7 +266,9 @@ int infp_heap_report_text(struct infp_out *out, const struct infp_heap_view *vie
                 INFP_TRY(put_process_report(out, heap, i));
         infp_report_end(out);
         put_rest(out, heap->n_processes, MOST_PROCESSES, "processes with smaller peaks: --pid shows one, --json all");
-        if (!mode || isnan(mode->lost))
+        if (!heap->is_sampled)
+                put_trust(out, mode ? mode->lost : NAN);
+        else if (!mode || isnan(mode->lost))
                 infp_report_line(out, "trust",
                                  "estimates from samples, with 95 %% intervals; how many were lost is not known");
         else if (mode->lost > 0) /* which no interval has in it */
@@ -285,13 +312,13 @@ static void put_leak(struct infp_out *out, const struct infp_heap *heap, const s
         infp_autostr struct infp_str place = { 0 }, held = { 0 }, callers = { 0 };
 
         put_place(&place, heap, &stack->place);
-        put_bytes(&held, stack->held.bytes, stack->held.variance);
+        put_bytes(&held, heap, stack->held.bytes, stack->held.variance);
         put_callers(&callers, heap, &stack->place);
         infp_report_line(out, infp_heap_verdict_words(growth->verdict), "%s", place.data ? place.data : "");
-        infp_report_line(out, "", "%s/s (%s to %s); holds %s in %s samples, the oldest for %s",
+        infp_report_line(out, "", "%s/s (%s to %s); holds %s in %s %s, the oldest for %s",
                          infp_report_bytes(growth->rate).text, infp_report_bytes(growth->low).text,
                          infp_report_bytes(growth->high).text, held.data ? held.data : "",
-                         infp_count(stack->held.blocks).text,
+                         infp_count(stack->held.blocks).text, heap->is_sampled ? "samples" : "blocks",
                          infp_report_seconds(infp_heap_seconds(stack->oldest_ns, infp_heap_judged_ns(process))).text);
         if (callers.size)
                 infp_report_line(out, "", "called by %s", callers.data);
