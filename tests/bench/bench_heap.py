@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """What `record --heap` costs a program: CPU time that it counts itself, in interleaved rounds, beside the same recording without --heap.
 
-  bench_heap.py [--infprof PATH] [-n ROUNDS]
+  bench_heap.py [--infprof PATH] [-n ROUNDS] [--samples]
+
+Then what one sample costs, with its free: of programs each of whose blocks is sampled, the least of 40 rounds of 500, less that of the same
+without --heap.
 
 Exits with 1 when a budget is broken: malloc_storm (two threads that do little but allocate) at most 1.05 times with a sample each 512 KiB,
 1.13 times each 64 KiB.
@@ -23,6 +26,44 @@ import json, time
 for i in range(%d):
     json.dumps([str(k) * 20 for k in range(2000)])
 print(json.dumps({"cpu_s": time.process_time()}))
+"""
+# Each block of 60,000 bytes is a sample, under so many frames.
+SAMPLES_C = """\
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+static void *volatile block;
+__attribute__((noinline)) void deep(int depth) { if (depth) deep(depth - 1); else { block = malloc(60000); free(block); } __asm__ volatile(""); }
+static double now(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
+int main(int argc, char **argv) {
+        double least = 1e9;
+        deep(atoi(argv[argc - 1]));
+        usleep(500000); /* there are unwind tables by then */
+        for (int round = 0; round < 40; round++, usleep(20000)) {
+                double begin = now();
+                for (int i = 0; i < 500; i++)
+                        deep(atoi(argv[argc - 1]));
+                least = now() - begin < least ? now() - begin : least;
+        }
+        printf("{\\"cpu_s\\": %.9f}\\n", least / 500 / 1e9);
+        return 0;
+}
+"""
+SAMPLES_PYTHON = """\
+import json, sys, time
+def deep(depth):
+    if depth:
+        return deep(depth - 1)
+    begin = time.thread_time_ns()
+    for i in range(500):
+        bytearray(60000)
+    return time.thread_time_ns() - begin
+deep(1)
+time.sleep(0.5)
+rounds = [(deep(int(sys.argv[1])), time.sleep(0.02)) for i in range(40)]
+print(json.dumps({"cpu_s": min(rounds)[0] / 500 / 1e9}))
 """
 
 
@@ -49,13 +90,27 @@ def compare(options, work, name, program, has_budget):
     return broken
 
 
+def one_sample(options, work):
+    program = os.path.join(work, "samples")
+    subprocess.run(["gcc", "-O2", "-x", "c", "-", "-o", program], input=SAMPLES_C, text=True, check=True)
+    for name, command in (("C", [program]), ("Python", ["/usr/bin/python3", "-c", SAMPLES_PYTHON])):
+        for depth in (1, 40):
+            with_it, without = (min(cpu_of(options, os.path.join(work, "one"), option, [*command, str(depth)]) for _ in range(3))
+                                for option in ("--heap=1K", None))
+            print(f"a sample and its free, {name}, {depth} calls deep: {(with_it - without) * 1e9:.0f} ns", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--infprof", default=str(TOP / "build" / "infprof"))
     parser.add_argument("-n", type=int, default=11)
+    parser.add_argument("--samples", action="store_true", help="only what one sample costs")
     options = parser.parse_args()
     broken = False
     with tempfile.TemporaryDirectory() as work:
+        if options.samples:
+            one_sample(options, work)
+            return 0
         if (TRUTH / "malloc_storm.c").exists():
             storm = os.path.join(work, "malloc_storm")
             subprocess.run(["gcc", "-O2", "-g", "-std=gnu17", "-D_GNU_SOURCE", TRUTH / "malloc_storm.c", "-o", storm, "-pthread"], check=True)
@@ -64,6 +119,7 @@ def main():
             print(f"{TRUTH} is not here: no malloc_storm")
         broken |= compare(options, work, "python", ["/usr/bin/python3", "-c", PYTHON % 300], False)
         broken |= compare(options, work, "python, longer", ["/usr/bin/python3", "-c", PYTHON % 5000], False)
+        one_sample(options, work)
     return 1 if broken else 0
 
 
