@@ -26,6 +26,7 @@ enum {
 };
 #define FREE_NS UINT64_C(50000000) /* of a thread's samples are not bounded: the start of a program, or a short one */
 #define MOST_NS UINT64_C(1000000)  /* of a sample: in more it had no CPU */
+#define RECORDER_NS 1000           /* of a sample: what the recorder and the run do with it, about */
 #define WAIT_NS UINT64_C(60000000000) /* for a recorder */
 #define GONE_NS UINT64_C(5000000000)  /* a recorder that has not read for so long is stopped or dead */
 
@@ -238,12 +239,13 @@ static bool is_read(struct infp_wire_head *head, uint64_t now_ns)
 /* What the samples cost is bounded, not how many there are: a program may allocate gigabytes a second. */
 static void adapt(void)
 {
-        const uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), elapsed_ns = now_ns - own.begin_ns;
+        const uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), elapsed_ns = now_ns - own.begin_ns,
+                       cost_ns = own.ns + TOLD * RECORDER_NS;
 
-        own.all_ns += own.ns;
-        if (own.begin_ns && own.all_ns > FREE_NS && own.ns > elapsed_ns / SHARE && own.mean < most_mean)
+        own.all_ns += cost_ns;
+        if (own.begin_ns && own.all_ns > FREE_NS && cost_ns > elapsed_ns / SHARE && own.mean < most_mean)
                 own.mean *= 2;
-        else if (own.begin_ns && own.ns < elapsed_ns / (SHARE * SMALLER) && own.mean > least_mean)
+        else if (own.begin_ns && cost_ns < elapsed_ns / (SHARE * SMALLER) && own.mean > least_mean)
                 own.mean /= 2;
         own.begin_ns = now_ns;
 }
