@@ -19,6 +19,13 @@ struct line {
 static struct line *_Atomic tables[TABLES];
 static _Atomic uint32_t n_tables;
 
+static uint32_t n_now(void)
+{
+        const uint32_t n = atomic_load_explicit(&n_tables, memory_order_acquire);
+
+        return n < TABLES ? n : TABLES;
+}
+
 static size_t lines_of(unsigned table)
 {
         return (size_t) 1 << (FIRST_BITS + table);
@@ -58,7 +65,7 @@ int infp_agent_blocks_make(void)
 
 void infp_agent_blocks_reset(void)
 {
-        const uint32_t n = atomic_load(&n_tables);
+        const uint32_t n = n_now();
 
         for (uint32_t i = 0; i < n; i++)
                 madvise(atomic_load(&tables[i]), lines_of(i) * sizeof(struct line), MADV_DONTNEED);
@@ -150,14 +157,14 @@ bool infp_agent_blocks_put(uint64_t address, const struct infp_block *block, str
                              (block->window & ((UINT64_C(1) << INFP_BLOCK_WINDOW_BITS) - 1)),
                        value = block->size << INFP_BLOCK_SITE_BITS | block->site;
         const struct hash hash = hash_of(address);
-        uint32_t n;
+        uint32_t n = n_now();
 
         ret_old->site = 0;
-        if (address & 7 || address >> (64 - INFP_BLOCK_WINDOW_BITS + 3) || block->size >= INFP_BLOCK_MOST)
+        if (!n || address & 7 || address >> (64 - INFP_BLOCK_WINDOW_BITS + 3) || block->size >= INFP_BLOCK_MOST)
                 return false;
-        take_old(atomic_load_explicit(&n_tables, memory_order_acquire) - 1, hash, address, ret_old);
+        take_old(n - 1, hash, address, ret_old);
         do {
-                n = atomic_load_explicit(&n_tables, memory_order_acquire);
+                n = n_now();
                 for (uint32_t i = n; i-- > 0;)
                         if (put_into_table(i, hash, key, value))
                                 return true;
@@ -169,7 +176,7 @@ bool infp_agent_blocks_take(uint64_t address, struct infp_block *ret)
 {
         const struct hash hash = hash_of(address);
 
-        for (uint32_t i = atomic_load_explicit(&n_tables, memory_order_acquire); i-- > 0 && address >> 3;)
+        for (uint32_t i = n_now(); i-- > 0 && address >> 3;)
                 if (take_from(line_at(i, hash.a), address, ret) || take_from(line_at(i, hash.b), address, ret))
                         return true;
         return false;
@@ -177,7 +184,7 @@ bool infp_agent_blocks_take(uint64_t address, struct infp_block *ret)
 
 void infp_agent_blocks_each(void (*take)(const struct infp_block *block, void *context), void *context)
 {
-        const uint32_t n = atomic_load_explicit(&n_tables, memory_order_acquire);
+        const uint32_t n = n_now();
 
         for (uint32_t t = 0; t < n; t++)
                 for (size_t i = 0; i < lines_of(t) * LINE; i++) {
