@@ -143,6 +143,7 @@ struct infp_writer_stack {
         uint8_t flags; /* enum infp_wire_flags */
 };
 uint32_t infp_writer_stack(struct infp_writer_thread *thread, const struct infp_writer_stack *stack);
+bool infp_writer_is_full(void); /* there is no room for new ones, and never will be */
 uint32_t infp_writer_code(struct infp_writer_thread *thread, const char *file, const char *function, uint32_t line);
 
 /* A site (wire.h) of a stack, which may be 0, in the list of the head: its place, and where that is. 0: no room. */

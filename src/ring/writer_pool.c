@@ -472,14 +472,23 @@ static void grow(uint64_t now_ns)
                 infp_writer_grow(file, is_held, now_ns);
 }
 
-/* Half of the chunks; for more the file has to grow. */
+/* Half of the chunks, or seven eighths. */
+static bool has_room_to_stay(uint32_t n_chunks)
+{
+        return atomic_load_explicit(&pool->n_stay, memory_order_relaxed) * 8 <
+               n_chunks * (infp_writer_heap_mean == INFP_WIRE_HEAP_EXACT ? 7 : 4);
+}
+
+/* For more the file has to grow. */
 static bool may_stay(uint64_t now_ns)
 {
-        const bool is_exact = infp_writer_heap_mean == INFP_WIRE_HEAP_EXACT;
-
         grow(now_ns);
-        return atomic_load_explicit(&pool->n_stay, memory_order_relaxed) * 8 <
-               atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_relaxed) * (is_exact ? 7 : 4);
+        return has_room_to_stay(atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_relaxed));
+}
+
+bool infp_writer_is_full(void)
+{
+        return !has_room_to_stay(infp_writer_file.max_chunks);
 }
 
 static struct infp_wire_chunk *find(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)

@@ -234,7 +234,7 @@ static void name_all(struct infp_agent_python *python, struct infp_writer_thread
                 check = at < n_checked ? python->checks.ret[at] : 0;
                 if (at >= n_checked || !cache_get(frame, check, &ret[i])) {
                         ret[i] = name_of(python, thread, frame);
-                        if (at < n_checked && ret[i].code)
+                        if (at < n_checked && (ret[i].code || infp_writer_is_full())) /* else it is read each time */
                                 cache_put(frame, check, ret[i]);
                 }
                 if (frame->is_entry)

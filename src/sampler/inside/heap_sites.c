@@ -6,7 +6,7 @@
 #include "model/stack_tables.h"
 #include "sampler/stacks/parts.h"
 
-enum { MOST_SITES = 1 << 16 };
+enum { MOST_SITES = 1 << 18 /* more than a ring file has room for */ };
 
 /* Of the stack; beyond the bound that of blocks without one. */
 uint32_t infp_inside_sites_of(struct infp_inside_sites *sites, const struct infp_stack_found *found)
