@@ -142,6 +142,50 @@ int main(int argc, char **argv)
     assert counts(done.run) == OF_OPERATORS
 
 
+@needs_gxx
+def test_operators_that_a_library_defines_for_itself(record, tmp_path):
+    """One that is opened later, by a program without C++, keeps its own new and delete: its blocks have a head that it reads."""
+    library = build(tmp_path, """\
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+static int n;
+void *operator new(std::size_t size)
+{
+        char *block = static_cast<char *>(std::malloc(size + 64));
+        if (!block)
+                throw std::bad_alloc();
+        *reinterpret_cast<std::size_t *>(block) = size;
+        n++;
+        return block + 64;
+}
+void operator delete(void *block) noexcept { std::free(static_cast<char *>(block) - 64); }
+void operator delete(void *block, std::size_t) noexcept { std::free(static_cast<char *>(block) - 64); }
+extern "C" int later()
+{
+        char *volatile block = static_cast<char *>(::operator new(40000));
+        std::printf("%d %zu\\n", n, *reinterpret_cast<std::size_t *>(block - 64));
+        ::operator delete(block);
+        return 7;
+}
+""", "g++", "-fPIC", "-shared", name="own.so")
+    path = build(tmp_path, """\
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+        void *library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
+        int (*later)(void) = library ? (int (*)(void)) dlsym(library, "later") : NULL;
+        printf("%d\\n", dlsym(RTLD_DEFAULT, "_Znwm") != NULL);
+        return later ? later() : 1;
+}
+""", "gcc", "-D_GNU_SOURCE")
+    alone = run([path, library])
+    done = record(EACH, "--no-snapshots", command=[path, library])
+    assert (alone.returncode, done.returncode, done.stdout) == (7, 7, alone.stdout), done.stderr
+    assert counts(done.run)[40064, "malloc"] == (1, 1)
+
+
 def test_sized_free_of_c23(record, tmp_path):
     """Also where libc has none: a program that looks for it finds one that works."""
     path = build(tmp_path, """\

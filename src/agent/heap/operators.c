@@ -1,16 +1,22 @@
 /* C++: new and delete. Those of libstdc++ and libc++ call malloc and free, which count (interpose.c). Allocators have some of their own
  * beside malloc (tcmalloc, jemalloc, mimalloc): their blocks are counted here.
  *
- * A library with C++ that is opened later, into a program without, finds these functions first, and the next ones are then not among those
- * that RTLD_NEXT knows. So they do what both libraries do: malloc. Where that has no memory, they call those that the caller would have had,
- * which call the program's handler and throw. They are not kept: that library may be closed.
+ * A library with C++ that is opened later, into a program without, would find these functions first, before operators of its own, and the
+ * next ones are then not among those that RTLD_NEXT knows. So a program without C++ has none of these: their symbols are taken away before
+ * main. What was bound before that, or where they cannot be taken away, does what libstdc++ and libc++ do: malloc. Where that has no memory,
+ * those are called that the caller would have had, which call the program's handler and throw. They are not kept: that library may be closed.
  *
  * All are looked for at once, before main: dlsym waits for a lock that another thread may hold in dlopen, for long. */
 #include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
+#include "agent/core/system_call.h"
 #include "agent/heap/counted.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -49,6 +55,7 @@ typedef void delete_fn(void *block, size_t second, size_t third);
         X(_ZdlPvSt11align_val_tRKSt9nothrow_t, PLAIN) \
         X(_ZdaPvSt11align_val_tRKSt9nothrow_t, PLAIN)
 
+enum { PAGE = 4096 };
 enum { PLAIN = 0, ALIGNED = 1, NOTHROW = 2 };
 #define INDEX(symbol, kind) AT_##symbol,
 #define NAME(symbol, kind) #symbol,
@@ -75,6 +82,52 @@ static const void *library_of(void *function)
         return function && dladdr && dladdr(function, &info) ? info.dli_fbase : NULL;
 }
 
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+/* The loader may have added where this library lies, or not. */
+static uintptr_t address_of(const ElfW(Dyn) * entry)
+{
+        const uintptr_t begin = (uintptr_t) &__ehdr_start, value = entry->d_un.d_ptr;
+
+        return value < begin ? begin + value : value;
+}
+
+/* Never in pages with code: a security module may forbid to run those again that were written to. */
+static bool set_right(uintptr_t begin, uintptr_t end, uint64_t right)
+{
+        const ElfW(Phdr) *parts = (const void *) ((const char *) &__ehdr_start + __ehdr_start.e_phoff);
+        const uintptr_t page = begin & ~(uintptr_t) (PAGE - 1);
+
+        for (unsigned i = 0; i < __ehdr_start.e_phnum; i++) {
+                const uintptr_t at = (uintptr_t) &__ehdr_start + parts[i].p_vaddr;
+
+                if (parts[i].p_type == PT_LOAD && parts[i].p_flags == PF_R && begin >= at &&
+                    end <= at + parts[i].p_memsz)
+                        return infp_system_call(SYS_mprotect, page, end - page, right, 0, 0, 0) == 0;
+        }
+        return false;
+}
+
+/* Loaders pass over symbols without a value. The table ends where the names begin. */
+static void take_away(void)
+{
+        uintptr_t symbols = 0, texts = 0;
+
+        for (const ElfW(Dyn) *entry = _DYNAMIC; entry->d_tag != DT_NULL; entry++) {
+                symbols = entry->d_tag == DT_SYMTAB ? address_of(entry) : symbols;
+                texts = entry->d_tag == DT_STRTAB ? address_of(entry) : texts;
+        }
+        if (!symbols || texts < symbols || !set_right(symbols, texts, PROT_READ | PROT_WRITE))
+                return;
+        for (ElfW(Sym) *symbol = (void *) symbols; (uintptr_t) (symbol + 1) <= texts; symbol++) {
+                const char *name = (const char *) texts + symbol->st_name;
+
+                if (name[0] == '_' && name[1] == 'Z' && (name[2] == 'n' || name[2] == 'd'))
+                        symbol->st_value = 0;
+        }
+        set_right(symbols, texts, PROT_READ);
+}
+
 __attribute__((constructor(101))) static void find_all(void)
 {
         const void *allocator;
@@ -86,6 +139,7 @@ __attribute__((constructor(101))) static void find_all(void)
         if (!next[0].function) {
                 if (dlerror)
                         dlerror(); /* else the program's own call would have the message */
+                take_away();
                 return;
         }
         allocator = library_of(find("malloc"));
