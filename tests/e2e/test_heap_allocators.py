@@ -501,6 +501,26 @@ def test_functions_of_an_allocator_that_is_preloaded(record, tmp_path, name):
     assert counts(done.run) == {**{(40000 + 64 * i, "malloc"): n for i, n in enumerate(expected)}, **EXTRA.get(name, {})}
 
 
+def test_functions_that_the_program_defines_itself(record, tmp_path):
+    """A library's call that was not bound yet goes to the program's own, not to those of the allocator that is loaded, too."""
+    library_of_calls = build(tmp_path, """\
+#include <stddef.h>
+void *mi_malloc(size_t);
+int mi_version(void);
+void *get(void) { return mi_version() ? mi_malloc(40000) : NULL; }
+""", "gcc", "-fPIC", "-shared", "-Wl,-z,lazy", *link("mimalloc"), name="calls.so")
+    path = build(tmp_path, """\
+#include <stddef.h>
+static _Alignas(16) char block[40000];
+void *mi_malloc(size_t size) { return size <= sizeof(block) ? block : NULL; }
+void *get(void);
+int main(void) { return get() == block ? 7 : 1; }
+""", "gcc", "-rdynamic", library_of_calls, *link("mimalloc"))
+    assert run([path]).returncode == 7
+    done = record(EACH, "--no-snapshots", command=[path])
+    assert done.returncode == 7, done.stderr
+
+
 @needs_gxx
 def test_each_block_is_counted_once(record, tmp_path):
     """Also where the next sample happens to be as far as the last one was: new of jemalloc asks malloc for aligned blocks, and not for others."""

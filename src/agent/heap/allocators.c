@@ -319,6 +319,20 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *context)
         return 0;
 }
 
+/* NULL: there is none after ours, or the program has one of its own, which comes before. Or the address is that of a jump in the program,
+ * whose symbol says that it does not define the function: it leads to the next one. */
+static void *bound(const char *name)
+{
+        void *next = hooks->find(name), *first = dlsym(RTLD_DEFAULT, name);
+        const ElfW(Sym) *symbol = NULL;
+        Dl_info info;
+
+        if (first == next || (first && dladdr1(first, &info, (void **) &symbol, RTLD_DL_SYMENT) && symbol &&
+                              symbol->st_shndx == SHN_UNDEF))
+                return next;
+        return NULL;
+}
+
 void infp_agent_allocators_begin(struct infp_preload_heap *given)
 {
         static const char *const libraries[] = { "mallocx", "mi_malloc", "tc_malloc" };
@@ -332,7 +346,7 @@ void infp_agent_allocators_begin(struct infp_preload_heap *given)
                 infp_agent_mapped_leave_out(function); /* also where malloc is another one's */
         }
         for (unsigned i = 0; i < N && is_any; i++)
-                *(void **) &functions[i].next = hooks->find(functions[i].name);
+                *(void **) &functions[i].next = bound(functions[i].name);
         dlerror(); /* else the program's own call would have the message */
         if (is_any)
                 dl_iterate_phdr(look_at, NULL);
