@@ -300,25 +300,102 @@ def test_more_stacks_than_fit(infprof, record, build):
 
 
 @needs_gcc
-def test_in_signal_handlers(record, build):
-    """A block that a handler takes in the middle of another one is in no sum, and is counted as lost; the program goes on."""
+def test_in_signal_handlers(infprof, record, build):
+    """A block that a handler takes in the middle of another one is in no sum, and is counted as lost. It allocates while the agent is at work
+    alone: the allocator itself bears no more."""
     path = build("""\
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
+#include <ucontext.h>
+static volatile unsigned long begin, end;
+static void *volatile kept;
+static long n;
 static volatile long handled;
-static void handle(int number) { (void) number; handled++; }
+__attribute__((noinline)) void in_handler(void) { kept = malloc(77); handled++; }
+static void handle(int number, siginfo_t *info, void *context)
+{
+        const unsigned long at = ((ucontext_t *) context)->uc_mcontext.gregs[REG_RIP];
+        (void) number;
+        (void) info;
+        if (at >= begin && at < end)
+                in_handler();
+}
+__attribute__((noinline)) void in_program(void) { free(malloc(50)); n++; }
 int main(void)
 {
-        signal(SIGALRM, handle);
-        setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 1000 }, { 0, 1000 } }, NULL);
-        for (long i = 0; i < 300000; i++) { void *volatile p = malloc(50); free(p); }
-        return handled == 0;
+        FILE *maps = fopen("/proc/self/maps", "r");
+        unsigned long from, to;
+        char line[4096];
+        while (fgets(line, sizeof line, maps))
+                if (strstr(line, "r-xp") && strstr(line, "libinfprof-agent") && sscanf(line, "%lx-%lx", &from, &to) == 2) {
+                        begin = from;
+                        end = to;
+                }
+        sigaction(SIGALRM, &(struct sigaction){ .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART }, NULL);
+        setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 300 }, { 0, 300 } }, NULL);
+        while (handled < 300)
+                in_program();
+        setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
+        in_program();
+        printf("[%ld, %ld]\\n", n, handled);
+        return 0;
 }
-""")
+""", "-D_GNU_SOURCE")
     done = exact(record, path)
-    assert by_function(done.run, "heap-allocated", ["main"])["main"] == [15_000_000, 300_000]
+    program, handler = json.loads(done.stdout)
+    allocated = by_function(done.run, "heap-allocated", ["in_handler"])["in_handler"]
+    lost = sampler(done.run)["lost"]
+    assert 0 < lost <= handler == allocated[1] + lost and allocated[0] == 77 * allocated[1], (handler, allocated, lost)
+    names = [({frame.name for frame in row.frames}, row.samples) for row in waits.rows(done.run, "heap-allocated")]
+    assert sum(n for found, n in names if "in_program" in found and "in_handler" not in found) == program
+    assert f"but for {lost} blocks" in run([infprof, "heap", "-r", done.run.path]).stdout
+
+
+@needs_gcc
+def test_many_threads(record, build):
+    """More threads than the agent has work areas, on one CPU: those that have none wait."""
+    path = build("""\
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+static pthread_barrier_t all;
+__attribute__((noinline)) void leak(void) { static void *volatile last; last = malloc(64); }
+__attribute__((noinline)) void use(int depth) { if (depth) { use(depth - 1); __asm__ volatile(""); } else free(malloc(32)); }
+static void *work(void *context)
+{
+        pthread_barrier_wait(&all);
+        for (int i = 0; i < 40000; i++) {
+                use(i % 30);
+                if (i % 100 == 0)
+                        leak();
+        }
+        return context;
+}
+int main(void)
+{
+        static pthread_t threads[300];
+        cpu_set_t one;
+        sched_getaffinity(0, sizeof one, &one);
+        for (int i = 0, n = 0; i < CPU_SETSIZE; i++)
+                if (CPU_ISSET(i, &one) && n++)
+                        CPU_CLR(i, &one);
+        sched_setaffinity(0, sizeof one, &one);
+        pthread_barrier_init(&all, NULL, 300);
+        for (int i = 0; i < 300; i++)
+                if (pthread_create(&threads[i], NULL, work, NULL))
+                        return 1;
+        for (int i = 0; i < 300; i++)
+                pthread_join(threads[i], NULL);
+        return 0;
+}
+""", "-D_GNU_SOURCE", "-fno-optimize-sibling-calls")
+    done = exact(record, path)
+    assert by_function(done.run, "heap-allocated", ["leak", "use"]) == {"leak": [300 * 400 * 64, 300 * 400], "use": [12_000_000 * 32, 12_000_000]}
+    assert by_function(done.run, "heap", ["leak", "use"]) == {"leak": [300 * 400 * 64, 300 * 400]}
+    assert sampler(done.run)["lost"] == 0
 
 
 # ---- leaks ----

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +21,9 @@ enum {
         PLACES = 1 << INFP_BLOCK_SITE_BITS,
         MOST_SITES = 1 << 18,
         MANY_SITES = 4096,
-        TURNS = 4096,    /* blocks of a thread until it looks whether anybody reads */
+        TURNS = 4096,   /* blocks of a thread until it looks whether anybody reads */
+        YIELDS = 10000, /* for a work area: as often the others have the CPU first, then each time for a millisecond */
+        NAPS = 1000,
         NEAR = 8,        /* a lane keeps to itself changes of 1/256 of all bytes in use */
         STEP = 6,        /* the peak is looked at when it has grown by 1/64 */
         STEP_OF_MANY = 5 /* or 1/32 */
@@ -259,18 +262,41 @@ static void work(void *memory, void *context)
         infp_writer_end();
 }
 
+/* All areas are taken where many threads allocate and have no CPU: they go on soon. Where they do not (each was left by longjmp) it is enough
+ * to wait once. */
+static void __attribute__((noinline, cold)) wait_for_area(struct call *call)
+{
+        static _Atomic bool is_stuck;
+        const struct timespec nap = { .tv_nsec = 1000000 };
+
+        for (unsigned i = 0; i < YIELDS + NAPS && !atomic_load(&is_stuck); i++) {
+                if (i < YIELDS)
+                        sched_yield();
+                else
+                        nanosleep(&nap, NULL);
+                if (infp_agent_area_work(work, call))
+                        return;
+        }
+        atomic_store(&is_stuck, true);
+}
+
 __attribute__((noinline)) int64_t infp_agent_exact_allocated(uint64_t address, uint64_t size)
 {
         const int error = errno;
         struct call call = { .address = address, .size = size };
+        uint64_t missed;
         int cancel_state;
 
         infp_agent_registers_here(call.registers);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-        infp_agent_area_work(work, &call);
+        if (!infp_agent_area_work(work, &call))
+                wait_for_area(&call);
         pthread_setcancelstate(cancel_state, NULL);
-        if (!call.is_counted && infp_writer_head())
-                add(&infp_writer_head()->heap_missed, 1);
+        missed = !call.is_counted;
+        if (__builtin_expect(atomic_load_explicit(&hooks->nested, memory_order_relaxed) != 0, 0))
+                missed += atomic_exchange(&hooks->nested, 0);
+        if (missed && infp_writer_head())
+                add(&infp_writer_head()->heap_missed, missed);
         errno = error;
         own.n++;
         return -1;
@@ -378,6 +404,7 @@ void infp_agent_exact_forked(void)
 {
         madvise((void *) sums, sizeof(*sums), MADV_DONTNEED);
         infp_agent_blocks_reset();
+        atomic_store(&hooks->nested, 0);
 }
 
 /* A program whose first blocks have no stacks would not be told exactly: it waits, once, before its own code runs. */
@@ -414,6 +441,7 @@ bool infp_agent_exact_begin(struct infp_preload_heap *given, int32_t its_recorde
         recorder = its_recorder;
         has_python = with_python;
         wait_for_tables();
+        atomic_store(&hooks->nested, 0);
         ask_for(UINT8_MAX);
         atomic_store(&hooks->kept, infp_agent_exact_kept);
         atomic_store(&hooks->freed, infp_agent_exact_freed);

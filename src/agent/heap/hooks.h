@@ -28,7 +28,7 @@ static inline uint32_t infp_heap_place(uint64_t address)
 struct infp_preload_heap {
         _Atomic uint16_t pages[INFP_HEAP_PAGES];
         _Atomic uint8_t filter[INFP_HEAP_FILTER];
-        /* Set by the agent; none calls an allocator, waits, or changes errno. */
+        /* Set by the agent; none calls an allocator or changes errno, or waits but for one that counts every block. */
         /* The bytes until the next sample are used up by this block; is_new: they were not drawn yet. Returns how many are next. */
         int64_t (*_Atomic allocated)(uint64_t address, uint64_t size, int64_t left, bool is_new);
         /* A block that may be a sampled one is about to go. Returns its id, and one of the others follows; 0: it is not one. */
@@ -53,6 +53,7 @@ struct infp_preload_heap {
         void *(*find)(const char *name);         /* what is defined after this library; NULL: nothing */
         void (*heard)(void);                     /* this thread counts from now on: there is an agent */
         bool (*busy)(bool is_busy);              /* of this thread: counts nothing while it is. Returns what it was */
+        _Atomic uint64_t nested; /* blocks of signal handlers in the middle of another one: not counted */
 };
 #define INFP_PRELOAD_HEAP "infp_preload_heap"
 

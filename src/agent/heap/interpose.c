@@ -37,9 +37,9 @@ void free_aligned_sized(void *, size_t, size_t);
 
 /* Of a thread. Initial-exec: the loader would allocate what it gets at a thread's first use. */
 static _Thread_local struct {
-        int64_t left; /* bytes until the next sample */
-        bool is_drawn, is_busy;
-        uint32_t n;                                                /* blocks that used them up */
+        int64_t left;                   /* bytes until the next sample */
+        bool is_drawn, is_busy, is_own; /* is_own: what it is given while it is busy is the agent's */
+        uint32_t n;                     /* blocks that used them up */
 } own __attribute__((tls_model("initial-exec"))) = { .left = -1 }; /* its first block is looked at, also an empty one */
 
 enum {
@@ -180,8 +180,11 @@ static void *__attribute__((noinline, cold)) sample(void *block, size_t size)
                 return NULL;
         }
         own.n++;
-        if (own.is_busy)
+        if (own.is_busy) {
+                if (!own.is_own)
+                        atomic_fetch_add_explicit(&infp_preload_heap.nested, 1, memory_order_relaxed);
                 return block;
+        }
         if (!allocated) {
                 own.left = UNHEARD;
                 return block;
@@ -414,6 +417,7 @@ static bool busy(bool is_busy)
         const bool was = own.is_busy;
 
         own.is_busy = is_busy;
+        own.is_own = is_busy && (own.is_own || !was);
         return was;
 }
 
