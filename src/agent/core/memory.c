@@ -18,7 +18,7 @@ static ssize_t transfer(const struct iovec *pieces, unsigned n, void *into, size
 {
         const struct iovec to = { into, size };
         const int error = errno;
-        ssize_t done = syscall(SYS_process_vm_writev, syscall(SYS_getpid), pieces, n, &to, 1, 0);
+        ssize_t done = process_vm_writev((pid_t) syscall(SYS_getpid), pieces, n, &to, 1, 0);
 
         if (done < 0)
                 done = -errno;
