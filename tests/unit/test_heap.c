@@ -189,6 +189,11 @@ static void test_exec(void **state)
         assert_true(heap.processes[0].is_replaced && !heap.processes[1].is_replaced);
         assert_string_equal(heap.processes[0].name, "tool");
         assert_string_equal(heap.processes[1].name, "second");
+        /* A block that waited for its stack was allocated before those that the first window began with. */
+        assert_ptr_equal(infp_heap_program(&heap, process, 90 * S), &heap.processes[0]);
+        assert_ptr_equal(infp_heap_program(&heap, process, 101 * S), &heap.processes[0]);
+        assert_ptr_equal(infp_heap_program(&heap, process, 103 * S), &heap.processes[1]);
+        assert_null(infp_heap_program(&heap, process + 1, 103 * S));
         infp_heap_done(&heap);
 
         sample_check(

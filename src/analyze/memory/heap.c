@@ -155,7 +155,7 @@ const struct infp_heap_process *infp_heap_program(const struct infp_heap *heap, 
         const uint64_t *newest = infp_map_get(&heap->newest, process);
 
         for (uint32_t at = newest ? (uint32_t) *newest : NONE; at != NONE; at = heap->processes[at].earlier)
-                if (t_ns + slack_ns >= heap->processes[at].first_ns)
+                if (t_ns + slack_ns >= heap->processes[at].first_ns || heap->processes[at].earlier == NONE)
                         return &heap->processes[at];
         return NULL;
 }

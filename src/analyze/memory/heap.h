@@ -98,7 +98,7 @@ uint32_t *infp_heap_top(const struct infp_heap *heap, uint32_t process,
 double infp_heap_leaking(const struct infp_heap_stack *stack);
 double infp_heap_held(const struct infp_heap_stack *stack); /* bytes */
 
-/* The program that the process ran then, as far as windows know; NULL: none. */
+/* The program that the process ran then, as far as windows know; before all of them the first one. NULL: none is known. */
 const struct infp_heap_process *infp_heap_program(const struct infp_heap *heap, uint64_t process, uint64_t t_ns);
 
 /* Adds what stacks of the place had in use at the end of each window of its process, of which there are n_windows. */

@@ -43,7 +43,8 @@ void infp_inside_sites_allocated(struct infp_inside_sites *sites, const struct i
 {
         struct infp_inside_site *site;
 
-        if (!sites->first_ns)
+        /* Those whose stacks wait for unwind tables come later. */
+        if (!sites->first_ns || (!sites->window && block->t_ns < sites->first_ns))
                 sites->first_ns = sites->begin_ns = block->t_ns;
         block->window = sites->window;
         block->site = infp_inside_sites_of(sites, found);
