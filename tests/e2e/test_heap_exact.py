@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -240,6 +241,31 @@ def test_recorder_is_killed(infprof, run_dir, build):
     recorded = run_dir.run()
     shown = heap(infprof, recorded)["memory"]
     assert shown["has_ended"] is False and shown["end_bytes"]["estimate"] >= 5000, shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_programs_do_not_wait_for_a_recorder_that_cannot_come(infprof, run_dir, number):
+    """One that was killed, which nobody has waited for yet, or that was stopped."""
+    recorder = subprocess.Popen([infprof, "record", "--heap=exact", "--no-snapshots", "-o", run_dir, "--", "sh", "-c",
+                                 "while read line; do /bin/echo $line; done"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                text=True)
+
+    def begin_one():
+        began = time.monotonic()
+        recorder.stdin.write("x\n")
+        recorder.stdin.flush()
+        assert recorder.stdout.readline() == "x\n"
+        return time.monotonic() - began
+
+    begin_one()
+    recorder.send_signal(number)
+    os.waitid(os.P_PID, recorder.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+    took = [begin_one() for _ in range(3)]
+    recorder.stdin.close()
+    if number == signal.SIGSTOP:
+        recorder.send_signal(signal.SIGCONT)
+    recorder.wait()
+    assert min(took) < 2, took  # the wait for tables ends after 3 s
 
 
 @needs_gcc

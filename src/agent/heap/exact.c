@@ -1,12 +1,16 @@
 #include "agent/heap/exact.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/core/area.h"
 #include "agent/core/machine.h"
@@ -50,6 +54,7 @@ static struct sums *sums;
 static struct infp_preload_heap *hooks;
 static bool has_python;
 static int32_t recorder;
+static char recorder_stat[32];
 static _Thread_local struct {
         uint32_t lane, n;
 } own __attribute__((tls_model("initial-exec")));
@@ -381,9 +386,26 @@ static void ask_for(uint8_t most)
                 atomic_store_explicit(&hooks->filter[i], most, memory_order_relaxed);
 }
 
+/* 'Z', 'T' and the like, as in /proc; 0: not known. */
+static char state_of_recorder(void)
+{
+        const int file = open(recorder_stat, O_RDONLY | O_CLOEXEC);
+        char text[256] = ""; /* the name is at most 16 bytes of it, and may have a parenthesis */
+        const char *end;
+
+        if (file < 0)
+                return 0;
+        if (read(file, text, sizeof(text) - 1) < 0)
+                text[0] = 0;
+        close(file);
+        end = strrchr(text, ')');
+        return end && end[1] ? end[2] : 0;
+}
+
+/* One that was killed is still there as long as nobody waits for it. */
 static bool is_recorder_there(void)
 {
-        return kill(recorder, 0) == 0 || errno != ESRCH;
+        return (kill(recorder, 0) == 0 || errno != ESRCH) && state_of_recorder() != 'Z';
 }
 
 /* Without a reader it would cost its time and memory for nothing. */
@@ -391,7 +413,8 @@ static void look_for_reader(struct infp_wire_head *head)
 {
         const uint64_t seen_ns = value(&head->consumer_seen_ns), since_ns = seen_ns ? seen_ns : head->created_ns;
 
-        if (since_ns + (is_recorder_there() ? STOPPED_NS : GONE_NS) > infp_writer_now_ns())
+        if (since_ns + GONE_NS > infp_writer_now_ns() ||
+            (since_ns + STOPPED_NS > infp_writer_now_ns() && is_recorder_there()))
                 return;
         atomic_store(&head->heap_state, INFP_WIRE_HEAP_LEFT);
         atomic_store(&hooks->allocated, left_out);
@@ -418,7 +441,8 @@ static void wait_for_tables(void)
                 return;
         for (;;) {
                 infp_agent_heap_look_for_tables(infp_writer_head());
-                if (infp_agent_tables_number() || !is_recorder_there() || infp_writer_now_ns() > until_ns)
+                if (infp_agent_tables_number() || !is_recorder_there() || state_of_recorder() == 'T' ||
+                    infp_writer_now_ns() > until_ns)
                         break;
                 nanosleep(&pause, NULL);
         }
@@ -439,6 +463,7 @@ bool infp_agent_exact_begin(struct infp_preload_heap *given, int32_t its_recorde
         sums = memory;
         hooks = given;
         recorder = its_recorder;
+        snprintf(recorder_stat, sizeof(recorder_stat), "/proc/%" PRIi32 "/stat", recorder);
         has_python = with_python;
         wait_for_tables();
         atomic_store(&hooks->nested, 0);
