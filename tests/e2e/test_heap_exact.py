@@ -164,6 +164,20 @@ def test_python(record, tmp_path, name):
     assert row["python_merged"] > 100 and bad <= 0.005 * row["python_merged"] + 1 and row["lost"] == 0, row
 
 
+@pytest.mark.skipif(not ONE, reason="no Python to record")
+@pytest.mark.parametrize("words", [["--heap=exact"], ["--heap=64K"]])
+def test_beside_the_sampler(record, tmp_path, words):
+    """The sampler inside Python makes the ring file, whose head has to say what the heap's agent does."""
+    program = tmp_path / "small.py"
+    program.write_text(SMALL)
+    python, environment = PYTHONS[ONE]
+    done = record(*words, "--cpu", "--python=inside", "--no-snapshots", command=[*python, "-I", "-S", program], env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    windows = done.run.table("heap_windows")
+    assert sum(row["allocated"] for row in windows) > 6_000_000
+    assert {row["mean_bytes"] for row in windows} == ({0} if words == ["--heap=exact"] else {64 << 10}), windows[:3]
+
+
 # ---- ends ----
 
 KEEPS = """\

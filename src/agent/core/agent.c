@@ -29,6 +29,8 @@ __attribute__((constructor(102))) static void begin_agent(void)
         const char *most = heap ? strchr(heap, '-') : NULL;
         const struct infp_agent_sampler_options sampler = { .hz = hz ? number_of(hz) : 0, .tables = tables };
 
+        if (heap && number_of(heap) >= 1 && tables)
+                infp_agent_heap_announce((uint64_t) number_of(heap));
         if (sampler.hz >= 1 && tables)
                 infp_agent_sampler_begin(&sampler);
         if (heap && number_of(heap) >= 1 && tables)

@@ -411,14 +411,21 @@ static void begin_exact(int32_t recorder)
         hooks->busy(false);
 }
 
+void infp_agent_heap_announce(uint64_t least)
+{
+        hooks = dlsym(RTLD_DEFAULT, INFP_PRELOAD_HEAP);
+        if (INFP_AGENT_IS_SUPPORTED && hooks)
+                infp_writer_heap_mean = least;
+}
+
 void infp_agent_heap_begin(uint64_t least, uint64_t most, const char *tables)
 {
         uint32_t version;
 
-        hooks = dlsym(RTLD_DEFAULT, INFP_PRELOAD_HEAP);
-        if (!INFP_AGENT_IS_SUPPORTED || !hooks)
+        infp_agent_heap_announce(least);
+        if (!infp_writer_heap_mean)
                 return;
-        least_mean = infp_writer_heap_mean = least;
+        least_mean = least;
         most_mean = most;
         if (!is_called()) {
                 if (infp_writer_enable() == 0)
