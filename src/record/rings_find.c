@@ -388,8 +388,11 @@ static bool find_owner(struct infp_rings *rings, const struct infp_ring_head *he
         if (!is_named && !(rings->mode == INFP_MODE_HOST ? pid > 0 : pid > 0 && is_descendant(rings, pid)))
                 return false;
         *ret_pid = pid;
-        if (pid && infp_ring_owner_read(rings->proc_fd, pid, ret, NULL) == 0 && ret->start_ticks == head->start_ticks)
+        if (pid && infp_ring_owner_read(rings->proc_fd, pid, ret, NULL) == 0 && ret->start_ticks == head->start_ticks) {
+                if (!ret->pid_ns) /* it is about to end, and is in none any more */
+                        ret->pid_ns = head->pid_ns;
                 return true;
+        }
         /* It has ended: its head is all that is known. Its number in another pid namespace does not hold here. */
         *ret = (struct infp_ring_owner){
                 .pid = head->pid, .start_ticks = head->start_ticks, .pid_ns = head->pid_ns, .uid = uid

@@ -79,8 +79,11 @@ int infp_ring_owner_read(int proc_fd, pid_t pid, struct infp_ring_owner *ret, st
                         err, -EPERM,
                         "process %d belongs to uid %u, and infprof runs as uid %u: only that user and root may read it",
                         (int) pid, owner.uid, (unsigned) geteuid());
-        if (infp_proc_number(proc_fd, path, "NSpid:", INFP_PROC_LAST, &number))
+        if (infp_proc_number(proc_fd, path, "NSpid:", INFP_PROC_LAST, &number)) {
+                if (!number) /* the kernel's word for one that was reaped since its file was opened */
+                        return infp_fail(err, -ESRCH, "there is no process %d", (int) pid);
                 owner.pid = (int32_t) number;
+        }
         snprintf(path, sizeof(path), "%d/ns/pid", (int) pid);
         if (fstatat(proc_fd, path, &status, 0) == 0)
                 owner.pid_ns = status.st_ino;
