@@ -78,17 +78,28 @@ static bool fill_stack(struct infp_ring *ring, const struct infp_wire_record *re
         return true;
 }
 
+/* One of the records that others name; it is there until the next of its kind is looked up. */
+static const void *find_record(struct infp_ring *ring, uint32_t id, uint8_t kind, int *ret_error)
+{
+        void *record;
+
+        *ret_error = -ENOMEM;
+        if (!make_buffers(ring))
+                return NULL;
+        record = kind == INFP_WIRE_CODE ? (void *) ring->stacks->code : (void *) ring->stacks->stack;
+        *ret_error = look_up(ring, id, kind, record);
+        if (*ret_error == -EBADMSG)
+                *ret_error = broken(ring);
+        return record;
+}
+
 int infp_ring_stack(struct infp_ring *ring, uint32_t id, struct infp_ring_stack *ret)
 {
-        const struct infp_wire_stack *stack;
         int r;
+        const struct infp_wire_stack *stack = find_record(ring, id, INFP_WIRE_STACK, &r);
 
-        if (!make_buffers(ring))
-                return -ENOMEM;
-        r = look_up(ring, id, INFP_WIRE_STACK, ring->stacks->stack);
         if (r < 0)
-                return r == -EBADMSG ? broken(ring) : r;
-        stack = (const void *) ring->stacks->stack;
+                return r;
         if (!fill_stack(ring, &stack->record, stack->native, stack->python, ret))
                 return broken(ring);
         ret->epoch = stack->epoch;
@@ -147,15 +158,11 @@ int ring_give_sample(struct infp_ring *ring, const struct infp_wire_sample *samp
 
 int infp_ring_code(struct infp_ring *ring, uint32_t id, struct infp_ring_code *ret)
 {
-        const struct infp_wire_code *code;
         int r;
+        const struct infp_wire_code *code = find_record(ring, id, INFP_WIRE_CODE, &r);
 
-        if (!make_buffers(ring))
-                return -ENOMEM;
-        r = look_up(ring, id, INFP_WIRE_CODE, ring->stacks->code);
         if (r < 0)
-                return r == -EBADMSG ? broken(ring) : r;
-        code = (const void *) ring->stacks->code;
+                return r;
         *ret = (struct infp_ring_code){ .file = ring->stacks->file,
                                         .function = ring->stacks->function,
                                         .line = code->line };
@@ -169,15 +176,11 @@ int infp_ring_code(struct infp_ring *ring, uint32_t id, struct infp_ring_code *r
 
 int infp_ring_site(struct infp_ring *ring, uint32_t id, struct infp_ring_site *ret)
 {
-        const struct infp_wire_site *site;
         int r;
+        const struct infp_wire_site *site = find_record(ring, id, INFP_WIRE_SITE, &r);
 
-        if (!make_buffers(ring))
-                return -ENOMEM;
-        r = look_up(ring, id, INFP_WIRE_SITE, ring->stacks->stack);
         if (r < 0)
-                return r == -EBADMSG ? broken(ring) : r;
-        site = (const void *) ring->stacks->stack;
+                return r;
         *ret = (struct infp_ring_site){ site->record.t_ns, (int32_t) site->record.tid,
                                         site->stack,       site->previous,
                                         site->allocated,   site->allocations,

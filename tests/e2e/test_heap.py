@@ -123,7 +123,7 @@ def test_pprof_and_blocks(infprof, record, build, tmp_path):
     for mode in said["modes"]:
         assert mode["weight"] == pytest.approx(sums[mode["mode"]][0], rel=1e-3)
     sampled = collections.Counter(row["mode"] for row in done.run.table("stack_samples") for _ in range(row["samples"] or 1))
-    for mode in said["modes"]:  # which the distance between two tells, in the file as Go has it
+    for mode in said["modes"]:  # it is the distance between two samples, as in Go's files
         assert mode["samples"] == pytest.approx(sampled[mode["mode"]], rel=0.02, abs=2), (mode, sampled)
     if PPROF:
         raw = run([PPROF, "-raw", path])
