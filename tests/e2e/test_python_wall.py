@@ -451,3 +451,27 @@ def test_top(infprof, start, tmp_path):  # noqa: F811
     (thread,) = json.loads(done.stdout.splitlines()[-1])["threads"]
     assert thread["gil_waits_s"] is None and thread["gil_holds_s"] is None and thread["gil_known_s"] == 0
     assert "gil:wait" not in run([infprof, "top", "-b", "-n", "2", "--by", "threads", sleep.pid]).stdout
+
+
+# A thread that waits for the GIL, for as long as this asks for, before it can say to threading that it is there.
+LATE = '''\
+import sys, threading, time
+
+def burn():
+    while time.perf_counter() < end:
+        pass
+
+sys.setswitchinterval(0.6)
+end = time.perf_counter() + 3
+threads = [threading.Thread(target=burn, name=name) for name in ("first", "late")]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+'''
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_name_of_a_thread_that_waits_for_the_gil(record, name):
+    words, environment = with_gil(name)
+    done = record("--gil", "--no-snapshots", "--no-finish", command=[*words, "-c", LATE], env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    assert sorted(named for named in threads_of(done.run).values() if named) == ["first", "late"]

@@ -34,6 +34,7 @@ struct process {
         struct infp_python python;
         struct infp_python_task_layout layout;
         bool has_layout, has_own_numbers;    /* has_own_numbers: it is in another pid namespace */
+        bool has_unknown;                    /* a thread was not in threading's list when it was read last */
         uint64_t threads;                    /* hash of its thread states */
         uint64_t next_ns, pause_ns, full_ns; /* full: when all names were read last; 0: they are to be read again */
         struct infp_map named;               /* tid -> hash of the name that was told */
@@ -94,6 +95,7 @@ struct reading {
         struct infp_map by_pthread; /* index in names->threads */
         struct infp_map tids;       /* as the process has them -> as we do; where they differ */
         struct infp_map named;      /* as process->named */
+        uint32_t n_known;           /* threads of threading's list that have a state */
         bool is_broken;             /* not all could be read, or kept */
 };
 
@@ -178,6 +180,7 @@ static void take(void *context, uint64_t pthread, const char *name)
         const int32_t tid = place && *name ? tid_of(reading, &reading->names->threads[*place]) : 0;
         uint64_t hash;
 
+        reading->n_known += place != NULL;
         if (tid <= 0 || tid == process->pid || is_foreign(name))
                 return;
         hash = infp_hash64(name, strlen(name), 0);
@@ -220,6 +223,7 @@ static bool read_names(struct infp_thread_names *names, struct process *process,
         }
         if (!reading.is_broken)
                 end_names(&reading);
+        process->has_unknown = reading.n_known < n;
         infp_map_done(&reading.by_pthread);
         infp_map_done(&reading.tids);
         infp_map_done(&reading.named);
@@ -237,7 +241,7 @@ static bool is_readable(struct infp_thread_names *names, struct process *process
 static void look(struct infp_thread_names *names, struct process *process, uint64_t now_ns)
 {
         const uint64_t begin_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        bool is_whole, is_new = false;
+        bool is_whole, is_due, is_new = false;
         uint64_t hash = 0, cost_ns;
         uint32_t n;
 
@@ -254,8 +258,12 @@ static void look(struct infp_thread_names *names, struct process *process, uint6
                 }
                 is_new = hash != process->threads;
                 is_whole |= n == MOST_THREADS; /* those that are left out have no names */
-                /* By a list that changed while it was read threads would lose their names: the next look tries again. */
-                if (n && (is_new || now_ns >= process->full_ns + again_ns))
+                /* By a list that changed while it was read threads would lose their names: the next look tries again. A thread has a state
+                 * before it has the GIL, with which it enters threading's list: the next looks try again, but not for ever, since
+                 * threads that Python did not start never do. */
+                is_due = is_new || now_ns >= process->full_ns + again_ns ||
+                         (process->has_unknown && process->pause_ns < last_pause_ns);
+                if (n && is_due)
                         process->full_ns = is_whole && read_names(names, process, n) ? now_ns : 0;
                 process->threads = hash;
         }
