@@ -39,6 +39,20 @@ typedef struct infp_span {
 /* A counter or gauge, registered once and valid until the process ends; every call accepts NULL. */
 typedef struct infp_metric infp_metric;
 
+/* A table that infprof knows, of schema `python` (docs/metrics.md), registered once and valid until the process ends; every call
+ * accepts NULL. */
+typedef struct infp_table infp_table;
+enum { INFP_CELL_NONE = 0, INFP_CELL_INT, INFP_CELL_DOUBLE, INFP_CELL_TEXT };
+typedef struct infp_table_cell {
+        uint32_t type; /* NONE, and TEXT with NULL: the cell has no value */
+        uint32_t unused;
+        union {
+                int64_t i;
+                double d;
+                const char *text;
+        } value;
+} infp_cell;
+
 /* Starts recording in this process, also without INFPROF_RING. Returns 0, or -errno if the file cannot be created (-ENOSPC, -EACCES ...). */
 INFP_API int infp_enable(void);
 INFP_API void infp_disable(void);     /* stops; the file stays until the process ends */
@@ -77,6 +91,13 @@ INFP_API uint64_t infp_step(void);
 /* Name of this thread in tables and pictures; the kernel's own name (prctl) stays. */
 INFP_API void infp_thread_name(const char *name);
 
+/* columns: the names of those that rows will have, parted by blanks, in the order of their cells, 32 at most. Names that the infprof
+ * which reads does not know are left out there, and counted. The same names give the same table; NULL when there is no room (64). */
+INFP_API infp_table *infp_table_open(const char *name, const char *columns);
+/* t_ns: when it was, 0: now. Cells beyond the columns are left out; an integer may stand where the column has real numbers, and no
+ * other kind of value where it does not belong. When nobody reads, the oldest rows are overwritten. */
+INFP_API void infp_row(infp_table *table, uint64_t t_ns, const infp_cell *cells, size_t n);
+
 #ifdef INFP_LAZY
 /* The library is loaded before main; each function then calls it, or does nothing. Needs -ldl before glibc 2.34. */
 #include <dlfcn.h>
@@ -113,6 +134,9 @@ struct infp_lazy_ {
         void (*set_)(infp_metric *, double);
         uint64_t (*step_)(void);
         void (*thread_name_)(const char *);
+        /* NULL: the library is older than these. */
+        infp_table *(*table_open_)(const char *, const char *);
+        void (*row_)(infp_table *, uint64_t, const infp_cell *, size_t);
 };
 /* One for the program, shared by all its files. */
 extern struct infp_lazy_ infp_lazy_table_;
@@ -140,8 +164,10 @@ __attribute__((constructor)) static void infp_lazy_load_(void)
             INFP_FIND_(mark) && INFP_FIND_(span_begin) && INFP_FIND_(span_start) && INFP_FIND_(span_end) &&
             INFP_FIND_(span_fail) && INFP_FIND_(span_id) && INFP_FIND_(span_text) && INFP_FIND_(span_int) &&
             INFP_FIND_(span_double) && INFP_FIND_(span_bool) && INFP_FIND_(counter) && INFP_FIND_(gauge) &&
-            INFP_FIND_(add) && INFP_FIND_(set) && INFP_FIND_(step) && INFP_FIND_(thread_name))
+            INFP_FIND_(add) && INFP_FIND_(set) && INFP_FIND_(step) && INFP_FIND_(thread_name)) {
                 t->is_there = 1;
+                (void) (INFP_FIND_(table_open) && INFP_FIND_(row));
+        }
 #undef INFP_FIND_
 }
 
@@ -239,6 +265,15 @@ static inline void infp_thread_name(const char *name)
 {
         if (infp_lazy_table_.is_there > 0)
                 infp_lazy_table_.thread_name_(name);
+}
+static inline infp_table *infp_table_open(const char *name, const char *columns)
+{
+        return infp_lazy_table_.row_ ? infp_lazy_table_.table_open_(name, columns) : INFP_NULL_;
+}
+static inline void infp_row(infp_table *table, uint64_t t_ns, const infp_cell *cells, size_t n)
+{
+        if (infp_lazy_table_.row_)
+                infp_lazy_table_.row_(table, t_ns, cells, n);
 }
 #endif /* INFP_LAZY */
 

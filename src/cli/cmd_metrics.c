@@ -173,6 +173,8 @@ static void put_code(struct infp_str *out, const char *text)
 static void put_markdown_table(struct infp_str *out, const struct infp_table *table)
 {
         infp_str_printf(out, "\n## `%s`\n\n%s", table->name, table->help);
+        if (table->schema)
+                infp_str_printf(out, " In SQL: `%s.%s`.", table->schema, table->name);
         if (table->entity)
                 infp_str_puts(out, " Other tables refer to its rows by `id`.");
         if (table->on_change)

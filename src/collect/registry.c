@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "collect/collector.h"
 #include "collect/target.h"
+#include "model/python_tables.h"
 #include "model/stack_tables.h"
 
 enum { MAX_TABLES = 256 };
@@ -60,6 +61,8 @@ static void gather(void)
 
         for (size_t i = 0; i < INFP_COUNT(own); i++)
                 add(own[i]);
+        for (const struct infp_table *const *t = infp_python_tables; *t; t++)
+                add(*t);
         for (size_t i = 0; infp_collectors[i]; i++)
                 for (const struct infp_table *const *t = infp_collectors[i]->tables; *t; t++)
                         add(*t);

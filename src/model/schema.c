@@ -276,6 +276,8 @@ int infp_table_check(const struct infp_table *table, struct infp_err *err)
         if (!good_name(table->name))
                 return infp_fail(err, -EINVAL, "table %s: its name must match [A-Za-z_][A-Za-z0-9_]*",
                                  table->name ? table->name : "without a name");
+        if (table->schema && !good_name(table->schema))
+                return infp_fail(err, -EINVAL, "table %s: its schema must match [A-Za-z_][A-Za-z0-9_]*", table->name);
         if (!is_sentence(table->help))
                 return infp_fail(err, -EINVAL, "table %s: its help must be a sentence that ends in a full stop",
                                  table->name);

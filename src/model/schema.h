@@ -68,6 +68,7 @@ enum { INFP_MAX_COLUMNS = 128, INFP_FIXED_COLUMNS = 2 };
 
 struct infp_table {
         const char *name;
+        const char *schema;             /* in SQL; NULL: main. Names are unique in all of them */
         const char *help;               /* one sentence */
         const struct infp_column *keys; /* n_keys columns that come first: core, device, interface, process ... */
         const struct infp_column *columns;

@@ -27,6 +27,7 @@ static const struct infp_column columns_columns[] = {
         [INFP_COLUMNS_ENTITY] = INFP_COLUMN(entity, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The table describes things that facts name by id."),
         [INFP_COLUMNS_SECTION] = INFP_COLUMN(section, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Member of the snapshot that holds the table."),
         [INFP_COLUMNS_SERIES] = INFP_COLUMN(series, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Prefix in the time series; null = not included."),
+        [INFP_COLUMNS_SCHEMA] = INFP_COLUMN(table_schema, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Schema that holds the table in SQL; null = main."),
 };
 
 static const struct infp_column sources_columns[] = {
@@ -214,4 +215,5 @@ void infp_columns_row(struct infp_row *row, const struct infp_table *table, unsi
         infp_row_bool(row, INFP_COLUMNS_ENTITY, table->entity);
         optional(row, INFP_COLUMNS_SECTION, table->section);
         optional(row, INFP_COLUMNS_SERIES, table->series);
+        optional(row, INFP_COLUMNS_SCHEMA, table->schema);
 }

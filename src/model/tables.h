@@ -32,6 +32,7 @@ enum infp_columns_cell {
         INFP_COLUMNS_ENTITY,
         INFP_COLUMNS_SECTION,
         INFP_COLUMNS_SERIES,
+        INFP_COLUMNS_SCHEMA,
         INFP_COLUMNS_N,
 };
 enum infp_sources_cell {

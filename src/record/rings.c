@@ -125,13 +125,23 @@ static void say_recent(struct infp_rings *rings, struct ring_entry *entry, const
                        struct infp_str *text)
 {
         const struct infp_ring_counts *f = &entry->first;
-        const uint64_t sum = c->evicted_chunks + c->evicted_bytes + c->refused_metrics + c->refused_values;
+        const uint64_t sum = c->evicted_chunks + c->evicted_bytes + c->refused_metrics + c->refused_values +
+                             c->evicted_rows + c->refused_tables;
 
         if (sum == entry->told.recent)
                 return;
         entry->told.recent = sum;
+        add(text, c->evicted_rows, f->evicted_rows,
+            "rows of tables were overwritten before they were read; the newest are kept");
+        add(text, c->refused_tables, f->refused_tables,
+            "tables were refused: there are 64 already, or they have too many columns");
+        say_about(rings, entry, "*", INFP_LATE, text, "fewer rows; or INFPROF_RING_BYTES=16m");
         add(text, c->evicted_bytes, f->evicted_bytes,
-            "bytes of changes of counters were overwritten before they were read; the newest values are kept");
+            c->evicted_rows > f->evicted_rows ? "bytes of rows and of changes of counters were overwritten before they "
+                                                "were read; the newest values "
+                                                "of counters are kept"
+                                              : "bytes of changes of counters were overwritten before they were read; "
+                                                "the newest values are kept");
         add(text, c->refused_metrics, f->refused_metrics,
             "counters were refused: there are 1,024 already, or their names did not fit");
         add(text, c->refused_values, f->refused_values,
@@ -173,9 +183,8 @@ static void count_rows(struct infp_rings *rings, struct ring_entry *entry)
 {
         struct infp_stats *stats = rings->options.stats;
         const struct infp_ring_counts *c = infp_ring_counts(entry->ring);
-        const uint64_t rows = c->rows[0] + c->rows[1] + c->rows[2], dropped = c->dropped_full + c->dropped_busy -
-                                                                              entry->first.dropped_full -
-                                                                              entry->first.dropped_busy;
+        const uint64_t rows = infp_ring_rows(c), dropped = c->dropped_full + c->dropped_busy -
+                                                           entry->first.dropped_full - entry->first.dropped_busy;
 
         if (stats && dropped >= entry->dropped) {
                 infp_stats_add(&stats->ring_rows, rows - entry->rows);
@@ -326,8 +335,7 @@ static void pause_drains(struct infp_rings *rings)
 /* One read of one file. */
 static void drain(struct infp_rings *rings, struct ring_entry *entry)
 {
-        const struct infp_ring_counts *counts = infp_ring_counts(entry->ring);
-        const uint64_t before = counts->rows[0] + counts->rows[1] + counts->rows[2];
+        const uint64_t before = infp_ring_rows(infp_ring_counts(entry->ring));
 
         entry->has_more = infp_ring_read(entry->ring, false, take_row, rings, NULL) == 1;
         count_rows(rings, entry);

@@ -22,6 +22,7 @@ enum {
         SAMPLER_LEAST = offsetof(struct infp_wire_head, tables) + sizeof(uint64_t),
         HEAP_LEAST = offsetof(struct infp_wire_head, heap_own_ns) + sizeof(uint64_t),
         EXACT_LEAST = offsetof(struct infp_wire_head, heap_window) + sizeof(uint64_t),
+        TABLES_LEAST = offsetof(struct infp_wire_head, refused_tables) + sizeof(uint64_t),
         METRICS_MOST = 4 * INFP_WIRE_METRICS,
         CHUNKS_MOST = INFP_WIRE_EXACT_BYTES / INFP_WIRE_CHUNK,
         KIND_NAME = sizeof(((struct infp_wire_kind *) 0)->name),
@@ -586,6 +587,7 @@ struct infp_ring *infp_ring_close(struct infp_ring *ring)
         ring_threads_done(ring);
         free(ring->names);
         free(ring->metrics);
+        free(ring->tables);
         free(ring->stacks);
         free(ring->seen);
         free(ring->visits);
@@ -678,6 +680,10 @@ const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring)
                         c->refused_values = atomic_load_explicit(&head->refused_values, memory_order_relaxed);
                 if (ring->layout.head_bytes >= offsetof(struct infp_wire_head, refused_stacks) + sizeof(uint64_t))
                         c->refused_stacks = atomic_load_explicit(&head->refused_stacks, memory_order_relaxed);
+                if (ring->layout.head_bytes >= TABLES_LEAST) {
+                        c->evicted_rows = atomic_load_explicit(&head->evicted_rows, memory_order_relaxed);
+                        c->refused_tables = atomic_load_explicit(&head->refused_tables, memory_order_relaxed);
+                }
                 c->grow_failed = atomic_load_explicit(&head->grow_failed, memory_order_relaxed);
                 c->grow_errno = atomic_load_explicit(&head->grow_errno, memory_order_relaxed);
         }

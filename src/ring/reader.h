@@ -1,4 +1,4 @@
-/* Reads one ring file (wire.h) as rows of `marks`, `spans` and `counters`, while its process writes or after it ended. The file is
+/* Reads one ring file (wire.h) as rows of `marks`, `spans`, `counters` and tables of schema `python`, while its process writes or after it ended. The file is
  * input: whatever it holds, nothing outside it is read, time and memory stay bounded, and its process is never harmed. Readers
  * map it read-only, but for the one consumer (the recorder), who says in it what it has taken. A file that is made shorter while
  * it is mapped ends the reader's interest in it, not the reader (base/guarded_map.h). */
@@ -21,16 +21,20 @@ struct infp_ring_owner {
         char boot_id[40];     /* as the kernel writes it; "": not checked */
 };
 
+enum { INFP_RING_MARKS, INFP_RING_SPANS, INFP_RING_COUNTERS, INFP_RING_PYTHON, INFP_RING_KINDS_OF_ROWS };
 struct infp_ring_counts {
-        uint64_t rows[3];                    /* marks, spans, counters given */
-        uint64_t dropped_full, dropped_busy; /* by the writer, as its head says */
+        uint64_t rows[INFP_RING_KINDS_OF_ROWS]; /* that were given */
+        uint64_t dropped_full, dropped_busy;    /* by the writer, as its head says */
         uint64_t evicted_chunks, evicted_bytes, cut_texts, refused_metrics, refused_values, grow_failed, grow_errno;
-        uint64_t refused_stacks;  /* stacks and code that found no room: what names them has id 0 */
-        uint64_t torn;            /* chunks that were claimed anew while they were copied: nothing of them was shown */
-        uint64_t missed_chunks;   /* claimed anew before a reader that is no consumer came to them */
-        uint64_t broken;          /* records that no writer makes: skipped with the rest of their chunk */
-        uint64_t unknown;         /* records of kinds, and values of types, that this version does not know */
-        uint64_t spans_forgotten; /* begins beyond INFP_RING_OPEN_SPANS: shown only when they end */
+        uint64_t refused_stacks; /* stacks and code that found no room: what names them has id 0 */
+        uint64_t torn;           /* chunks that were claimed anew while they were copied: nothing of them was shown */
+        uint64_t missed_chunks;  /* claimed anew before a reader that is no consumer came to them */
+        uint64_t broken;         /* records that no writer makes: skipped with the rest of their chunk */
+        uint64_t
+                unknown; /* records of kinds, rows of tables or with values of columns, and values of types, that this version does
+                             not know */
+        uint64_t evicted_rows, refused_tables; /* by the writer: rows of tables among evicted_bytes */
+        uint64_t spans_forgotten;              /* begins beyond INFP_RING_OPEN_SPANS: shown only when they end */
         uint64_t
                 cut_attributes; /* beyond INFP_RING_ATTRIBUTES of a span, or INFP_RING_ATTRIBUTES_ALL of all open ones */
         bool was_cut;           /* the file was made shorter while it was read: nothing more can be read */
@@ -156,4 +160,12 @@ void infp_ring_offer_tables(struct infp_ring *ring, uint64_t number);
 /* True while ended spans wait for the next call. */
 bool infp_ring_is_waiting(const struct infp_ring *ring);
 const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring); /* the writer's as they are now */
+static inline uint64_t infp_ring_rows(const struct infp_ring_counts *counts)
+{
+        uint64_t sum = 0;
+
+        for (unsigned i = 0; i < INFP_RING_KINDS_OF_ROWS; i++)
+                sum += counts->rows[i];
+        return sum;
+}
 bool infp_ring_has_ended(struct infp_ring *ring); /* it exited in order; a killed one is told by its process alone */

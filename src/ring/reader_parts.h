@@ -1,4 +1,5 @@
-/* The inside of a reader: reader.c copies records out of the file, reader_row.c makes rows of them, reader_stack.c looks up stacks. */
+/* The inside of a reader: reader.c copies records out of the file, reader_row.c makes rows of them, reader_table.c rows of
+ * tables that the program names, reader_stack.c looks up stacks. */
 #pragma once
 
 #include "base/guarded_map.h"
@@ -11,6 +12,7 @@ enum {
         INFP_RING_TEXT = INFP_WIRE_MAX_RECORD, /* no writer makes a longer one */
         INFP_RING_THREADS = 16384,             /* names of threads that are kept */
         INFP_RING_ROW_TEXT = 48 * 1024,
+        INFP_RING_TABLES = 64, /* that are kept */
 };
 
 /* Where the parts of the file lie, as its head said once: checked, and never asked again. */
@@ -72,6 +74,13 @@ struct ring_metric {
         struct ring_slot slot; /* as it was when the last pass was over */
 };
 
+/* What a table's record says, in our columns. */
+struct ring_table {
+        uint32_t id;
+        const struct infp_table *table;  /* NULL: this version does not know it */
+        int16_t cell[INFP_WIRE_COLUMNS]; /* of its column i; -1: not known */
+};
+
 struct infp_ring {
         struct infp_guarded_map map;
         struct ring_layout layout;
@@ -97,6 +106,8 @@ struct infp_ring {
         struct ring_thread *names;
         uint32_t n_names, cap_names;
         struct ring_metric *metrics;
+        struct ring_table *tables; /* INFP_RING_TABLES that were met; NULL before the first */
+        uint32_t n_tables;
         struct ring_stacks *stacks; /* what infp_ring_stack and infp_ring_code gave; NULL before the first call */
         bool is_in_read;
 
@@ -125,8 +136,11 @@ bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, st
 int ring_give_sample(struct infp_ring *ring, const struct infp_wire_sample *sample); /* 0 or -ENOMEM */
 int ring_give_block(struct infp_ring *ring, const struct infp_wire_block *block);    /* the same */
 
+/* reader_table.c */
+int ring_give_row(struct infp_ring *ring, const struct ring_event *event, const struct infp_wire_row *row);
+
 /* reader_row.c */
-enum { INFP_RING_MARKS, INFP_RING_SPANS, INFP_RING_COUNTERS };
+const char *ring_thread_name(const struct infp_ring *ring, uint32_t tid, uint64_t start); /* NULL: none */
 int ring_give_events(struct infp_ring *ring);
 int ring_give_metrics(struct infp_ring *ring, bool last); /* newest values whose records are gone */
 int ring_give_spans(struct infp_ring *ring);              /* that ended in an earlier pass */

@@ -13,8 +13,7 @@
 
 /* The names that programs give their threads. A tid comes again when its thread has ended: the start time tells them apart where
  * it is known. */
-/* NULL: none. */
-static const char *thread_name(const struct infp_ring *ring, uint32_t tid, uint64_t start)
+const char *ring_thread_name(const struct infp_ring *ring, uint32_t tid, uint64_t start)
 {
         const uint64_t *index = infp_map_get(&ring->threads, tid);
         const struct ring_thread *thread = index ? &ring->names[*index] : NULL;
@@ -246,7 +245,7 @@ _Static_assert(INFP_MARKS_SOURCE == 0 && INFP_SPANS_SOURCE == 0 && INFP_COUNTERS
 
 static void put_thread(struct infp_ring *ring, unsigned cell, uint32_t tid, uint64_t start)
 {
-        const char *name = thread_name(ring, tid, start);
+        const char *name = ring_thread_name(ring, tid, start);
 
         if (name)
                 infp_row_bytes(&ring->row, cell, name, strlen(name));
@@ -638,6 +637,8 @@ static int give_event(struct infp_ring *ring, const struct ring_event *event)
                 return 0;
         case INFP_WIRE_SPAN_END:
                 return take_end(ring, event, at);
+        case INFP_WIRE_ROW:
+                return ring_give_row(ring, event, at);
         case INFP_WIRE_SAMPLE:
                 return ring_give_sample(ring, at);
         case INFP_WIRE_BLOCK:

@@ -23,7 +23,7 @@
  * for this file alone. A reader looks it up when a record names it, so it may come at any time, and in any order. An id without a
  * record there is absent.
  *
- * Version 1. Stacks and samples were appended to it: an older reader counts their records as unknown. */
+ * Version 1. Stacks, samples and rows of tables were appended to it: an older reader counts their records as unknown. */
 #pragma once
 
 #include <stdint.h>
@@ -44,6 +44,7 @@ enum {
         INFP_WIRE_MAX_RECORD = 2048, /* but for stacks; longer texts are cut at a character's edge and flagged */
         INFP_WIRE_KINDS = 25,        /* a page of them */
         INFP_WIRE_FIELDS = 8,
+        INFP_WIRE_COLUMNS = 32, /* of a table: 2 bits each say what a row's cell is */
         INFP_WIRE_METRICS = 1024,
         INFP_WIRE_ARENA = 64 * 1024,
         INFP_WIRE_MAX_BYTES = 16 * 1024 * 1024, /* of a file */
@@ -161,6 +162,9 @@ struct infp_wire_head {
         _Atomic uint64_t heap_aged; /* the window at whose begin the ages of all blocks were added up */
         /* By the consumer: INFP_WIRE_WINDOW(number of the window that began last, of the first that did not end in the first half of the time). */
         _Alignas(64) _Atomic uint64_t heap_window;
+
+        _Atomic uint64_t evicted_rows;   /* of tables: those among evicted_bytes; by the writer, as the next */
+        _Atomic uint64_t refused_tables; /* too many, or too many columns */
 };
 #define INFP_WIRE_WINDOW(number, half) ((uint64_t) (half) << 32 | (number))
 enum {
@@ -218,7 +222,9 @@ enum infp_wire_record_kind {
         INFP_WIRE_BLOCK = 10,     /* a block of the heap that was sampled, and its stack */
         INFP_WIRE_BLOCK_END = 11, /* it is no more; may be read before its BLOCK */
         INFP_WIRE_SITE = 12,      /* class stay: the sums of all blocks of a stack */
-        INFP_WIRE_OUR_KINDS = INFP_WIRE_SITE,
+        INFP_WIRE_TABLE = 13,     /* class stay: names of a table and of its columns */
+        INFP_WIRE_ROW = 14,       /* class recent: a row of a table */
+        INFP_WIRE_OUR_KINDS = INFP_WIRE_ROW,
 };
 enum infp_wire_flags {
         INFP_WIRE_CUT = 1,               /* a text was cut */
@@ -323,6 +329,27 @@ struct infp_wire_sample {
         uint32_t tid, unused;  /* whose stack it is; another thread may have unwound and written it */
         struct infp_wire_text native, python;
 };
+/* A table of which rows may come. Columns are parted by blanks; a column's number is its place among them. */
+struct infp_wire_table {
+        struct infp_wire_record record;
+        struct infp_wire_text name, columns;
+};
+/* After the fixed part comes a cell for each column that has a value, in their order, then the texts that lie in the record. */
+struct infp_wire_row {
+        struct infp_wire_record record; /* t_ns: of what the row is about, no later than the call */
+        uint32_t table, unused;         /* table: id of an INFP_WIRE_TABLE */
+        uint64_t types;                 /* enum infp_wire_cell_type of column i: bits 2 i and 2 i + 1 */
+};
+enum infp_wire_cell_type {
+        INFP_WIRE_CELL_NONE = 0,
+        INFP_WIRE_CELL_INT = 1,
+        INFP_WIRE_CELL_DOUBLE = 2,
+        INFP_WIRE_CELL_TEXT = 3
+};
+union infp_wire_cell {
+        uint64_t bits; /* of an int64_t or a double */
+        struct infp_wire_text text;
+};
 
 /* What a sampler unwinds with: the executable memory of its process, and for each piece a table (unwind/table.h). The consumer writes
  * it as .sampler-<pid>-<start ticks>-<number> into the directory of tables that the sampler's environment names, where the tables
@@ -370,6 +397,7 @@ _Static_assert(sizeof(struct infp_wire_record) == 16 && sizeof(struct infp_wire_
                        sizeof(struct infp_wire_stack) == 40 && sizeof(struct infp_wire_code) == 40 &&
                        sizeof(struct infp_wire_python) == 8 && sizeof(struct infp_wire_sample) == 56 &&
                        sizeof(struct infp_wire_block) == 56 && sizeof(struct infp_wire_block_end) == 24 &&
-                       sizeof(struct infp_wire_site) == 104 && sizeof(struct infp_wire_tables) == 24 &&
-                       sizeof(struct infp_wire_mapping) == 56,
+                       sizeof(struct infp_wire_site) == 104 && sizeof(struct infp_wire_table) == 32 &&
+                       sizeof(struct infp_wire_row) == 32 && sizeof(union infp_wire_cell) == 8 &&
+                       sizeof(struct infp_wire_tables) == 24 && sizeof(struct infp_wire_mapping) == 56,
                "records are the same for every compiler");

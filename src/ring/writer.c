@@ -321,7 +321,7 @@ uint64_t *infp_writer_put(struct infp_writer_thread *thread, enum infp_wire_clas
 
         head->tid = atomic_load_explicit(&thread->tid, memory_order_relaxed);
         if (__builtin_expect(slot->used + whole > INFP_WRITER_ROOM, 0) &&
-            !infp_writer_claim(thread, class, whole, head->t_ns)) {
+            !infp_writer_claim(thread, class, whole, infp_writer_now_ns())) { /* a row's t_ns may be long ago */
                 infp_writer_add(class == INFP_WIRE_STAY ? &infp_writer_file.head->refused_stacks
                                                         : &infp_writer_file.head->dropped_full,
                                 1);

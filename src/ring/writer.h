@@ -163,3 +163,9 @@ struct infp_wire_head *infp_writer_head(void);
 uint32_t infp_writer_metric(const char *name, const char *unit, const char *help, enum infp_wire_metric_kind kind);
 /* NULL: not in the file. Between begin and end. */
 struct infp_wire_metric *infp_writer_metric_at(uint32_t number);
+
+/* Tables of rows (writer_table.c), registered as metrics are. Returns number + 1; 0: no room, no name, no column, or too many. */
+uint32_t infp_writer_table(const char *name, const char *columns);
+enum { INFP_WRITER_TABLES = 64 };
+/* Between begin and end: the table's id in this file, which gets its record when it has none; 0: there is no room for that. */
+uint32_t infp_writer_table_id(struct infp_writer_thread *thread, uint32_t number);

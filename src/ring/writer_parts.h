@@ -1,5 +1,5 @@
 /* What the files of the writer share: writer.c (calls), writer_file.c (the file), writer_pool.c (threads and their chunks),
- * writer_text.c (texts, counters and gauges), writer_stack.c (stacks). */
+ * writer_text.c (texts, counters and gauges), writer_table.c (tables of rows), writer_stack.c (stacks). */
 #pragma once
 
 #include <errno.h>

@@ -92,6 +92,22 @@ static uint32_t drained_bytes(const struct infp_wire_chunk *chunk, uint64_t stam
         return drained >> 32 == (uint32_t) (stamp >> 3) ? (uint32_t) drained : 0;
 }
 
+/* Rows of tables among the records of a chunk. The file is memory that others of this user can write too. */
+static uint64_t count_rows(const struct infp_wire_chunk *chunk, uint32_t from, uint32_t to)
+{
+        uint64_t n = 0;
+
+        while (from % 8 == 0 && from + sizeof(struct infp_wire_record) <= to) {
+                const struct infp_wire_record *record = (const void *) ((const char *) (chunk + 1) + from);
+
+                if (record->size < sizeof *record)
+                        break;
+                n += record->kind == INFP_WIRE_ROW;
+                from += record->size;
+        }
+        return n;
+}
+
 /* Counts what the chunk held that nobody has read. Once it is ours: a parked one may have been used and parked again since it was
  * looked at. */
 static void count_lost(const struct infp_wire_chunk *chunk, uint64_t stamp)
@@ -102,6 +118,7 @@ static void count_lost(const struct infp_wire_chunk *chunk, uint64_t stamp)
         if (used > drained && used <= INFP_WRITER_ROOM) {
                 infp_writer_add(&infp_writer_file.head->evicted_chunks, 1);
                 infp_writer_add(&infp_writer_file.head->evicted_bytes, used - drained);
+                infp_writer_add(&infp_writer_file.head->evicted_rows, count_rows(chunk, drained, used));
         }
 }
 

@@ -1,5 +1,6 @@
 """The public API as its users have it: examples and the text of docs/api.md, compiled by both compilers in all ways to link, run
 with and without a recorder, with and without the library."""
+import itertools
 import json
 import os
 import pathlib
@@ -23,8 +24,8 @@ def build(infprof):
     return pathlib.Path(infprof).parent
 
 
-def block(language):
-    return re.search(rf"```{language}\n(.*?)```", TEXT, re.DOTALL).group(1)
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
 
 
 def compile_one(source, program, build, maker="gcc", how="so", more=()):
@@ -85,19 +86,20 @@ def test_static_program(build, tmp_path, rings):
 
 
 def test_text_of_the_page(build, tmp_path, rings):
-    for language, suffix in (("c", ".c"), ("cpp", ".cc")):
+    programs = [(text, ".c") for text in blocks("c")] + [(text, ".cc") for text in blocks("cpp")]
+    assert len(programs) == 3
+    for (text, suffix), how in itertools.product(programs, ("a", "lazy")):
         source = tmp_path / f"page{suffix}"
-        source.write_text(block(language))
-        for how in ("a", "lazy"):
-            done = run(compile_one(source, tmp_path / "page", build, how=how), INFPROF_RING=str(rings))
-            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        source.write_text(text)
+        done = run(compile_one(source, tmp_path / "page", build, how=how), INFPROF_RING=str(rings))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_only_the_api_is_exported(build):
     shown = subprocess.run(["nm", "-D", "--defined-only", build / "libinfprof.so"], stdout=subprocess.PIPE, text=True, check=True).stdout
     exported = {line.split()[-1] for line in shown.splitlines()}
     declared = set(re.findall(r"^INFP_API .*?\b(infp_\w+)\(", HEADER.read_text(), re.MULTILINE))
-    assert exported == declared and len(declared) == 20
+    assert exported == declared and len(declared) == 22
     needed = subprocess.run(["readelf", "-d", build / "libinfprof.so"], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert re.findall(r"NEEDED.*\[(.*)\]", needed) in (["libc.so.6"], ["libc.so.6", "ld-linux-x86-64.so.2"])
     assert re.findall(r"SONAME.*\[(.*)\]", needed) == ["libinfprof.so.1"]
@@ -171,7 +173,7 @@ def test_server_is_recorded(server, record):
 
 def test_python_of_the_page(build, record, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", str(build))
-    done = record("-t", "100", "--no-finish", command=["python3", "-c", block("python")])
+    done = record("-t", "100", "--no-finish", command=["python3", "-c", blocks("python")[0]])
     assert done.returncode == 0, done.stderr
     assert [row["tag"] for row in done.run.table("marks")] == ["python begins"]
     (span,) = done.run.table("spans")

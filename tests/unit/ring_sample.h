@@ -63,6 +63,8 @@ static inline void sample_init(struct ring_sample *s)
                 { "thread", INFP_WIRE_THREAD, INFP_WIRE_KEEP, sizeof(struct infp_wire_mark) },
                 { "stack", INFP_WIRE_STACK, INFP_WIRE_STAY, sizeof(struct infp_wire_stack) },
                 { "code", INFP_WIRE_CODE, INFP_WIRE_STAY, sizeof(struct infp_wire_code) },
+                { "table", INFP_WIRE_TABLE, INFP_WIRE_STAY, sizeof(struct infp_wire_table) },
+                { "row", INFP_WIRE_ROW, INFP_WIRE_RECENT, sizeof(struct infp_wire_row) },
         };
         struct infp_wire_head *head = sample_head(s);
 
@@ -249,6 +251,18 @@ static inline void *sample_code(struct ring_sample *s, unsigned chunk, uint32_t 
         struct infp_wire_code r = { .record = sample_record(INFP_WIRE_CODE, tid, t_ns), .line = 4 };
         const char *const texts[] = { "a.py", "main" };
         struct infp_wire_text *const fields[] = { &r.file, &r.function };
+        void *at = sample_put(s, chunk, &r, sizeof(r), texts, fields, 2);
+
+        *ret_id = sample_id(s, at);
+        return at;
+}
+
+static inline void *sample_table(struct ring_sample *s, unsigned chunk, uint32_t tid, uint64_t t_ns, const char *name,
+                                 const char *columns, uint32_t *ret_id)
+{
+        struct infp_wire_table r = { .record = sample_record(INFP_WIRE_TABLE, tid, t_ns) };
+        const char *const texts[] = { name, columns };
+        struct infp_wire_text *const fields[] = { &r.name, &r.columns };
         void *at = sample_put(s, chunk, &r, sizeof(r), texts, fields, 2);
 
         *ret_id = sample_id(s, at);
