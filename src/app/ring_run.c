@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/backtrace/rows.h"
 #include "app/private_run.h"
 #include "app/record_info.h"
 #include "base/fd.h"
@@ -14,6 +15,7 @@
 #include "base/mem.h"
 #include "base/time.h"
 #include "collect/collector.h"
+#include "model/python_tables.h"
 #include "record/processes.h"
 #include "record/recorder.h"
 #include "ring/find.h"
@@ -22,6 +24,7 @@
 struct reading {
         const struct infp_notices *notices;
         pid_t pid;
+        bool has_backtrace;
         struct infp_env env;
         struct infp_recorder *recorder;
         struct infp_sink *store;
@@ -50,7 +53,12 @@ static void say_losses(const struct reading *reading, const struct infp_ring_cou
                             "full: the newest are missing; record it (infprof record --pid %d), which empties the "
                             "file, or give it INFPROF_RING_BYTES=16m",
                             (int) reading->pid, infp_count(c->dropped_full).text, (int) reading->pid);
-        if (c->evicted_chunks)
+        if (c->evicted_rows)
+                infp_notice(reading->notices,
+                            "query: %s older rows of tables of process %d were overwritten: the newest are there; "
+                            "record it, or give it INFPROF_RING_BYTES=16m",
+                            infp_count(c->evicted_rows).text, (int) reading->pid);
+        else if (c->evicted_chunks)
                 infp_notice(
                         reading->notices,
                         "query: older changes of counters of process %d were overwritten (%s pieces of 4 KiB): their "
@@ -113,19 +121,43 @@ static int read_rings(struct reading *reading, struct infp_err *err)
         return 0;
 }
 
+/* Ended by NULL; the caller frees it. NULL: no memory. */
+static const struct infp_table **list_tables(void)
+{
+        const struct infp_table *const own[] = {
+                &infp_table_clock, &infp_table_columns,  infp_table_by_name("process"), &infp_table_marks,
+                &infp_table_spans, &infp_table_counters, &infp_table_backtrace
+        };
+        const struct infp_table **ret;
+        size_t n = 0;
+
+        while (infp_python_tables[n])
+                n++;
+        ret = calloc(INFP_COUNT(own) + n + 1, sizeof(*ret));
+        if (ret) {
+                memcpy(ret, own, sizeof(own));
+                memcpy(ret + INFP_COUNT(own), infp_python_tables, n * sizeof(*ret));
+        }
+        return ret;
+}
+
+static void read_backtrace(struct reading *reading)
+{
+        struct infp_err err = { "" };
+
+        reading->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        if (infp_backtrace_rows(reading->pid, reading->notices, &reading->row, put, reading, &err) < 0)
+                infp_notice(reading->notices, "query: the stacks of process %d cannot be read: %s", (int) reading->pid,
+                            err.text);
+}
+
 static int record(struct reading *reading, const char *directory, struct infp_err *err)
 {
-        const struct infp_table *tables[] = { &infp_table_clock,
-                                              &infp_table_columns,
-                                              infp_table_by_name("process"),
-                                              &infp_table_marks,
-                                              &infp_table_spans,
-                                              &infp_table_counters,
-                                              NULL };
+        infp_autofree const struct infp_table **tables = list_tables();
         const struct infp_recorder_options options = { .tables = tables, .period_ns = INFP_NS_PER_S };
         infp_cleanup(infp_run_info_done) struct infp_run_info info = { 0 };
         struct infp_run *run = NULL;
-        int r = infp_record_info_alone("host", "", &info, err);
+        int r = tables ? infp_record_info_alone("host", "", &info, err) : infp_fail(err, -ENOMEM, "not enough memory");
 
         if (r >= 0)
                 r = infp_run_create(directory, &info, &run, err);
@@ -138,6 +170,8 @@ static int record(struct reading *reading, const char *directory, struct infp_er
         if (r >= 0) {
                 infp_recorder_begin(reading->recorder);
                 r = read_rings(reading, err);
+                if (r >= 0 && reading->has_backtrace)
+                        read_backtrace(reading);
                 run->info.ended_t_ns = infp_recorder_end(reading->recorder);
                 run->info.ended_unix_ns = infp_recorder_unix_ns(reading->recorder, run->info.ended_t_ns);
         }
@@ -156,7 +190,8 @@ void infp_ring_run_close(struct infp_ring_run *run)
         *run = (struct infp_ring_run){ 0 };
 }
 
-int infp_ring_run_open(pid_t pid, const struct infp_notices *notices, struct infp_ring_run *ret, struct infp_err *err)
+int infp_ring_run_open(pid_t pid, bool has_backtrace, const struct infp_notices *notices, struct infp_ring_run *ret,
+                       struct infp_err *err)
 {
         struct reading *reading = calloc(1, sizeof(*reading));
         int r;
@@ -165,6 +200,7 @@ int infp_ring_run_open(pid_t pid, const struct infp_notices *notices, struct inf
         if (!reading)
                 return infp_fail(err, -ENOMEM, "not enough memory");
         reading->pid = pid;
+        reading->has_backtrace = has_backtrace;
         reading->notices = notices;
         reading->row.text = reading->text;
         reading->row.text_cap = sizeof(reading->text);

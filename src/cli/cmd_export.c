@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "model/python_tables.h"
 #include "query/duck.h"
 #include "query/scan.h"
 #include "query/series.h"
@@ -165,7 +166,7 @@ static int run(const struct infp_arguments *arguments)
                 return INFP_EXIT_USAGE;
         }
         /* Prometheus text without a table is a page: what a scrape at the end of the range would have shown. */
-        request.table = arguments->n_rest                     ? arguments->rest[0]
+        request.table = arguments->n_rest                     ? infp_python_bare_name(arguments->rest[0])
                         : strcmp(request.format, "prom") == 0 ? NULL
                                                               : INFP_SERIES_NAME;
         if (infp_take_part(arguments, "export", &request.part))

@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "collect/collector.h"
+#include "model/python_tables.h"
 #include "query/duck.h"
 
 enum { MAX_SQL = 16 << 20, EXIT_INTERRUPTED = 128 + SIGINT };
@@ -22,7 +23,8 @@ enum { MAX_SQL = 16 << 20, EXIT_INTERRUPTED = 128 + SIGINT };
 static const struct infp_option options[] = {
         INFP_RUN_OPTION,
         { 'p', "pid", "PID",
-          "read the marks, spans and counters that this process still holds, without a run; not its children's",
+          "read the marks, spans, counters and rows of Python's tables that this process still holds, without a run; "
+          "not its children's",
           false },
         { 'f', "format", "FORMAT",
           INFP_OUTPUT_FORMATS " (default: the file's extension, table on a terminal, else tsv)", false },
@@ -152,7 +154,8 @@ static int explain_missing(int r, pid_t pid, struct infp_err *err)
         if (!infp_table_by_name(name) && strcmp(name, "timeseries") != 0)
                 return r;
         return infp_fail(err, r,
-                         "a process records only marks, spans and counters: for table %s use `infprof record --pid "
+                         "a process records only marks, spans, counters and tables of schema python: for table %s use "
+                         "`infprof record --pid "
                          "%d`, then `infprof query` without --pid",
                          name, (int) pid);
 }
@@ -174,7 +177,8 @@ static int query_pid(pid_t pid, const struct request *request, struct infp_err *
         int r = open_duck(&duck, err);
 
         if (r == 0)
-                r = infp_ring_run_open(pid, &infp_said, &run, err);
+                r = infp_ring_run_open(pid, strcasestr(request->sql, infp_table_backtrace.name) != NULL, &infp_said,
+                                       &run, err);
         if (r == 0)
                 r = infp_duck_attach(duck, run.run, err);
         if (r == 0)
@@ -280,7 +284,10 @@ const struct infp_command infp_command_query = {
                 "(percentiles from engines' histograms; engine_quantiles_between(from_t_ns, to_t_ns) for one window,\n"
                 "engine_quantiles_by(seconds) for consecutive windows), energy_watts, samples_named (stack samples "
                 "with functions), heap_live\n"
-                "(the heap that is in use, by stack).\n"
+                "(the heap that is in use, by stack), python.backtrace (stack samples, a row a frame). Tables of "
+                "infprof's "
+                "Python package are\n"
+                "in schema python: python.torch_trace.\n"
                 "Where a row refers to an id, the columns of that row are joined (processes: pName, pCmdline). time "
                 "is UTC with\n"
                 "microseconds, printed as Unix milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters "
@@ -293,8 +300,12 @@ const struct infp_command infp_command_query = {
                 "\n"
                 "--pid reads a running program that records itself (libinfprof, INFPROF_RING=1 in its environment), "
                 "without a recorder:\n"
-                "the newest marks, spans and counters of that process, not of its children. Spans that have not ended "
-                "have status open.\n"
+                "the newest marks, spans, counters and rows of Python's tables of that process, not of its children. "
+                "Spans "
+                "that have not ended\n"
+                "have status open. python.backtrace is what its threads do now: each is stopped for a moment when the "
+                "SQL "
+                "names it.\n"
                 "A recording of the same process loses nothing.\n"
                 "\n"
                 "examples:\n"

@@ -1,5 +1,6 @@
 /* infprof tables: what a run holds, and what its columns mean. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "cli/output.h"
 #include "collect/collector.h"
 #include "model/builder.h"
+#include "model/python_tables.h"
 #include "query/joins.h"
 #include "query/scan.h"
 #include "query/series.h"
@@ -88,8 +90,8 @@ static int put_row(struct listing *l, void (*fill)(struct listing *l, const void
 }
 
 struct table_line {
-        const char *name, *help;
-        int64_t rows; /* negative: it cannot be read */
+        const char *schema, *name, *help; /* schema NULL: main */
+        int64_t rows;                     /* negative: it cannot be read */
         unsigned width;
 };
 
@@ -97,7 +99,10 @@ static void fill_table(struct listing *l, const void *what)
 {
         const struct table_line *line = what;
 
-        set_text(l, TABLE_NAME, line->name);
+        char name[128];
+
+        snprintf(name, sizeof(name), "%s%s%s", line->schema ? line->schema : "", line->schema ? "." : "", line->name);
+        set_text(l, TABLE_NAME, name);
         if (line->rows >= 0)
                 set_number(l, TABLE_ROWS, line->rows);
         if (line->width)
@@ -172,7 +177,7 @@ static int put_views(struct listing *l, const struct infp_catalog *catalog, stru
 {
         for (unsigned i = 0; i < INFP_SQL_VIEWS; i++) {
                 const struct infp_table *table = infp_sql_views[i].table;
-                struct table_line line = { table->name, table->help, -1, table->n_columns };
+                struct table_line line = { table->schema, table->name, table->help, -1, infp_table_width(table) };
 
                 if (infp_catalog_find(catalog, infp_sql_views[i].wants))
                         INFP_TRY(put_row(l, fill_table, &line, err));
@@ -188,7 +193,8 @@ static int list_tables(struct listing *l, struct infp_run *run, const struct inf
         INFP_TRY(infp_output_begin(&l->output, &tables_table, err));
         for (unsigned i = 0; i < catalog->n_tables; i++) {
                 const struct infp_table *table = &catalog->tables[i], *known = infp_table_by_name(table->name);
-                struct table_line line = { .name = table->name,
+                struct table_line line = { .schema = table->schema,
+                                           .name = table->name,
                                            .help = known ? known->help : table->help,
                                            .width = shown_width(table, catalog) };
                 struct infp_err why = { "" };
@@ -314,7 +320,8 @@ static int run(const struct infp_arguments *arguments)
         }
         code = infp_output_open_listing(&l.output, arguments, "tables", NULL);
         if (code == INFP_EXIT_OK)
-                code = show(&l, infp_argument(arguments, "run"), arguments->n_rest ? arguments->rest[0] : NULL, &err);
+                code = show(&l, infp_argument(arguments, "run"),
+                            arguments->n_rest ? infp_python_bare_name(arguments->rest[0]) : NULL, &err);
         infp_output_done(&l.output);
         return code;
 }

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/sort.h"
+#include "model/python_tables.h"
 #include "model/tables.h"
 #include "query/made.h"
 #include "query/scan.h"
@@ -120,7 +121,8 @@ static int enumerator(const char *name, int (*by_name)(const char *name), int ot
 static int describe_table(struct infp_catalog_memory *memory, const struct described *d, bool is_entity,
                           struct infp_made **ret)
 {
-        const char *section = d->text[INFP_COLUMNS_SECTION], *series = d->text[INFP_COLUMNS_SERIES];
+        const char *section = d->text[INFP_COLUMNS_SECTION], *series = d->text[INFP_COLUMNS_SERIES],
+                   *schema = d->text[INFP_COLUMNS_SCHEMA];
 
         *ret = find_made(memory, d->text[INFP_COLUMNS_TABLE]);
         if (*ret)
@@ -131,6 +133,8 @@ static int describe_table(struct infp_catalog_memory *memory, const struct descr
                 return -ENOMEM;
         if (series && !((*ret)->table.series = infp_made_text(*ret, series, strlen(series))))
                 return -ENOMEM;
+        if (schema && !strcmp(schema, INFP_PYTHON_SCHEMA)) /* no other one is known: its tables are in main */
+                (*ret)->table.schema = INFP_PYTHON_SCHEMA;
         return 0;
 }
 

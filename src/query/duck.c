@@ -19,6 +19,7 @@
 #include "base/number.h"
 #include "base/procfile.h"
 #include "base/str.h"
+#include "model/python_tables.h"
 #include "query/duck.h"
 #include "query/views.h"
 
@@ -385,8 +386,11 @@ static int prepare_for_sql(struct infp_duck *duck, struct infp_err *err)
         INFP_TRY(limit_memory(duck, err));
         INFP_TRY(infp_duck_register_cast(duck, err));
         INFP_TRY(infp_duck_register_functions(duck, err));
-        /* Times without a zone are UTC, as in our files. */
-        return infp_duck_do(duck, "SET TimeZone = 'UTC'", NULL, err);
+        /* Times without a zone are UTC, as in our files. Tables of Python are found without their schema, too. */
+        return infp_duck_do(duck,
+                            "SET TimeZone = 'UTC'; CREATE SCHEMA IF NOT EXISTS " INFP_PYTHON_SCHEMA
+                            "; SET search_path = 'main," INFP_PYTHON_SCHEMA "'",
+                            NULL, err);
 }
 
 static int open_own(bool is_writer, struct infp_duck **ret, struct infp_err *err)

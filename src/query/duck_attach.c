@@ -307,18 +307,18 @@ static int register_attributes(struct infp_duck *duck, const struct infp_shown_l
 
 /* The view of a table that cannot be read has its columns, so that a query of any of them reports why. The condition fails
  * because count(*) reads no columns. */
-static int broken_view(struct infp_duck *duck, const char *table, const struct infp_shown_list *columns,
-                       const struct infp_table *types, const char *why, struct infp_err *err)
+static int broken_view(struct infp_duck *duck, const struct infp_table *table, const struct infp_shown_list *columns,
+                       const char *why, struct infp_err *err)
 {
         infp_autostr struct infp_str sql = { 0 };
 
         infp_str_puts(&sql, "CREATE OR REPLACE VIEW ");
-        infp_sql_name(&sql, table);
+        infp_sql_table(&sql, table);
         infp_str_puts(&sql, " AS SELECT ");
         for (unsigned i = 0; columns && i < columns->n; i++) {
                 const struct infp_shown *shown = &columns->shown[i];
                 const struct infp_column *column =
-                        shown->entity ? shown->attribute : infp_table_column(types, shown->column);
+                        shown->entity ? shown->attribute : infp_table_column(table, shown->column);
 
                 infp_str_printf(&sql, "CAST(NULL AS %s) AS ", infp_sql_type(column->type));
                 infp_sql_name(&sql, shown->name);
@@ -339,9 +339,9 @@ static int create_broken_view(struct infp_duck *duck, const struct infp_table *t
         struct infp_err why = { "" };
 
         infp_parts_fail(duck->attached->run, r, text, &why);
-        if (shown->n && broken_view(duck, table->name, shown, table, why.text, NULL) == 0)
+        if (shown->n && broken_view(duck, table, shown, why.text, NULL) == 0)
                 return 0;
-        return broken_view(duck, table->name, NULL, NULL, why.text, err);
+        return broken_view(duck, table, NULL, why.text, err);
 }
 
 static int create_view(struct infp_duck *duck, const struct infp_table *table, const struct infp_shown_list *shown,
@@ -421,7 +421,9 @@ static int attach_view(struct infp_duck *duck, const struct infp_sql_view_def *d
 
         if (!infp_catalog_find(&duck->attached->catalog, def->wants))
                 return 0;
-        infp_str_printf(&sql, "CREATE OR REPLACE VIEW %s AS %s", def->table->name, def->sql);
+        infp_str_puts(&sql, "CREATE OR REPLACE VIEW ");
+        infp_sql_table(&sql, def->table);
+        infp_str_printf(&sql, " AS %s", def->sql);
         if (sql.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         r = infp_duck_do(duck, sql.data, NULL, def->is_optional ? NULL : err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/python_tables.h"
 #include "query/engine_quantiles.h"
 
 // clang-format off
@@ -47,12 +48,24 @@ static const struct infp_table samples_named_table = {
  * name it was seen under; the first also covers the time before it. One that lived between two looks at the processes is known by its
  * threads alone; recordings of before have no tPid and no tPythonName. */
 // clang-format off
-#define NAMED_STACKS \
+#define NAMED_LEVELS \
         "WITH RECURSIVE last AS (SELECT frame, max(t_ns) AS t FROM symbols WHERE sLevel = 0 GROUP BY frame), " \
         "levels AS (SELECT s.frame, s.sLevel AS level, " \
         "max_by(struct_pack(name := s.sName, file := s.sFile, line := s.sLine), s.t_ns) AS what " \
         "FROM symbols s LEFT JOIN last l ON s.frame = l.frame WHERE l.t IS NULL OR s.t_ns >= l.t " \
-        "GROUP BY s.frame, s.sLevel), " \
+        "GROUP BY s.frame, s.sLevel), "
+#define PROCESSES_KNOWN \
+        "processes_known AS (SELECT id, pId, pName, CASE WHEN t_ns = min(t_ns) OVER (PARTITION BY id) THEN -1 ELSE " \
+        "t_ns " \
+        "END AS since FROM process), "
+#define THREADS_KNOWN \
+        "every_thread AS (SELECT t_ns, id, process, tid, tName, tPid, tPythonName FROM (SELECT * FROM threads UNION " \
+        "ALL " \
+        "BY NAME SELECT NULL::BIGINT AS tPid, NULL::VARCHAR AS tPythonName WHERE false)), " \
+        "threads_known AS (SELECT id, max(tName) AS tName, max(tPid) AS tPid, max_by(tPythonName, t_ns) AS " \
+        "tPythonName FROM every_thread GROUP BY id)"
+#define NAMED_STACKS \
+        NAMED_LEVELS \
         "names AS (SELECT frame, string_agg(replace(what.name, ';', ':'), ';' ORDER BY level) AS text, " \
         "max_by(what, level) AS leaf FROM levels GROUP BY frame), " \
         "objects AS (SELECT DISTINCT id, fKind, fObject, list_last(string_split(fObject, '/')) AS base FROM frames), " \
@@ -64,18 +77,10 @@ static const struct infp_table samples_named_table = {
         "p.line, coalesce(p.text, p.function, '[unknown]') AS text FROM nodes n LEFT JOIN places p ON p.id = n.frame), " \
         "paths AS (SELECT id, text, 0 AS depth FROM known WHERE parent IS NULL UNION ALL " \
         "SELECT k.id, p.text || ';' || k.text, p.depth + 1 FROM known k JOIN paths p ON k.parent = p.id " \
-        "WHERE p.depth < 4096), " \
-        "processes_known AS (SELECT id, pId, pName, CASE WHEN t_ns = min(t_ns) OVER (PARTITION BY id) THEN -1 ELSE " \
-        "t_ns " \
-        "END AS since FROM process), "
+        "WHERE p.depth < 4096), " PROCESSES_KNOWN
 // clang-format on
-static const char samples_named_sql[] = NAMED_STACKS
-        "every_thread AS (SELECT t_ns, id, process, tid, tName, tPid, tPythonName FROM (SELECT * FROM threads UNION "
-        "ALL "
-        "BY NAME SELECT NULL::BIGINT AS tPid, NULL::VARCHAR AS tPythonName WHERE false)), "
-        "threads_known AS (SELECT id, max(tName) AS tName, max(tPid) AS tPid, max_by(tPythonName, t_ns) AS "
-        "tPythonName FROM every_thread GROUP BY id), "
-        "first_threads AS (SELECT process, min(tName) AS tName FROM every_thread WHERE tid = tPid GROUP BY process) "
+static const char samples_named_sql[] = NAMED_STACKS THREADS_KNOWN
+        ", first_threads AS (SELECT process, min(tName) AS tName FROM every_thread WHERE tid = tPid GROUP BY process) "
         "SELECT s.t_ns, s.time, s.process, coalesce(pr.pId, th.tPid) AS pId, coalesce(pr.pName, f.tName) AS pName, "
         "s.tid, th.tName, th.tPythonName, s.cpu, s.mode, s.state, s.samples, "
         "s.weight, "
@@ -152,12 +157,35 @@ static const char watts[] =
         "eMeasuredS - lag(eMeasuredS) OVER w AS seconds FROM energy "
         "WINDOW w AS (PARTITION BY domain ORDER BY t_ns)) WHERE joules IS NOT NULL";
 
+/* A stack is walked from its leaf by the depth of its nodes, which falls, so that it ends in a broken run too. */
+static const char backtrace_sql[] = NAMED_LEVELS PROCESSES_KNOWN THREADS_KNOWN
+        ", places AS (SELECT id, any_value(fKind) AS kind, any_value(fAddress) AS address, "
+        "any_value(list_last(string_split(fObject, '/'))) AS base FROM frames GROUP BY id), "
+        "nodes AS (SELECT id, any_value(parent) AS parent, any_value(frame) AS frame, any_value(depth) AS depth FROM "
+        "stacks GROUP BY id), "
+        "chain AS (SELECT n.id AS stack, n.parent, n.frame, n.depth, 0 AS up FROM nodes n WHERE n.id IN (SELECT stack "
+        "FROM stack_samples) UNION ALL "
+        "SELECT c.stack, n.parent, n.frame, n.depth, c.up + 1 FROM chain c JOIN nodes n ON n.id = c.parent WHERE "
+        "n.depth < c.depth), "
+        "named AS (SELECT c.stack, row_number() OVER (PARTITION BY c.stack ORDER BY c.up, l.level DESC) - 1 AS depth, "
+        "p.address AS ip, l.what.file AS file, coalesce(l.what.name, CASE WHEN p.base IS NULL THEN '[unknown]' "
+        "WHEN p.base LIKE '[%' THEN p.base ELSE '[' || p.base || coalesce('+0x' || lower(to_hex(p.address)), '') || "
+        "']' END) AS func, l.what.line AS lineno, CASE p.kind WHEN 'python' THEN 'Python' WHEN 'kernel' THEN 'Kernel' "
+        "WHEN 'jit' THEN 'JIT' ELSE 'Native' END AS frame_type "
+        "FROM chain c LEFT JOIN places p ON p.id = c.frame LEFT JOIN levels l ON l.frame = c.frame) "
+        "SELECT s.t_ns, s.time, coalesce(pr.pId, th.tPid) AS pid, s.tid, coalesce(th.tPythonName, th.tName) AS thread, "
+        "s.sample, n.depth, n.ip, n.file, n.func, n.lineno, n.frame_type, s.mode "
+        "FROM (SELECT *, row_number() OVER () - 1 AS sample FROM stack_samples) s JOIN named n ON n.stack = s.stack "
+        "ASOF LEFT JOIN processes_known pr ON pr.id = s.process AND pr.since <= s.t_ns "
+        "LEFT JOIN threads_known th ON th.id = s.thread ORDER BY s.sample, n.depth";
+
 const struct infp_sql_view_def infp_sql_views[INFP_SQL_VIEWS] = {
         { &infp_engine_quantiles_table, "engine_samples", "SELECT * FROM " INFP_QUANTILES_FUNCTION "(NULL, NULL)",
           false },
         { &watts_table, "energy", watts, true },
         { &samples_named_table, "stack_samples", samples_named_sql, true },
         { &live_table, "heap_windows", heap_live_sql, true },
+        { &infp_table_backtrace, "stack_samples", backtrace_sql, true },
 };
 
 const struct infp_sql_view_def *infp_sql_view_find(const char *name)

@@ -18,6 +18,13 @@ void infp_sql_name(struct infp_str *sql, const char *name)
         quoted(sql, name, '"');
 }
 
+void infp_sql_table(struct infp_str *sql, const struct infp_table *table)
+{
+        infp_sql_name(sql, table->schema ? table->schema : "main");
+        infp_str_putc(sql, '.');
+        infp_sql_name(sql, table->name);
+}
+
 void infp_sql_text(struct infp_str *sql, const char *text)
 {
         quoted(sql, text, '\'');
@@ -124,7 +131,7 @@ void infp_sql_view(struct infp_str *sql, const struct infp_run *run, const struc
                    const struct infp_shown_list *shown, const struct infp_parts *parts, bool exact)
 {
         infp_str_puts(sql, "CREATE OR REPLACE VIEW ");
-        infp_sql_name(sql, table->name);
+        infp_sql_table(sql, table);
         infp_str_puts(sql, " AS SELECT ");
         for (unsigned i = 0; i < shown->n; i++) {
                 if (i)

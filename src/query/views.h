@@ -9,6 +9,7 @@
 
 /* "a name", whatever it holds. */
 void infp_sql_name(struct infp_str *sql, const char *name);
+void infp_sql_table(struct infp_str *sql, const struct infp_table *table); /* with its schema */
 /* 'a text'. */
 void infp_sql_text(struct infp_str *sql, const char *text);
 /* DuckDB's word for our type. */

@@ -109,7 +109,7 @@ static int list_processes(struct infp_backtraces *b, pid_t **ret, unsigned *ret_
         INFP_TRY(find_roots(b, &zombie, err));
         if (zombie)
                 (*ret)[0] = zombie;
-        else if (b->options.tid)
+        else if (b->options.tid || b->options.is_alone)
                 (*ret)[0] = b->follow.roots[0].pid;
         else
                 n = list_tree(b, *ret, err);

@@ -10,6 +10,7 @@
 struct infp_backtrace_options {
         struct infp_follow_options follow; /* its pids and name are borrowed for the call */
         pid_t tid;                         /* this thread alone; 0: all */
+        bool is_alone;                     /* not those that descend from the first process */
         bool python_only, native_only;     /* not both */
         bool no_block;                     /* stops nothing: Python frames alone */
         bool locals;                       /* values of Python's variables; not with no_block */
