@@ -198,7 +198,7 @@ static void count_rows(struct infp_rings *rings, struct ring_entry *entry)
 static const uint64_t flooded_pause_ns = 20 * INFP_NS_PER_MS, busy_pause_ns = 100 * INFP_NS_PER_MS,
                       idle_pause_ns = INFP_NS_PER_S;
 static const uint64_t alive_ns = INFP_NS_PER_S;
-enum { READS_AT_ONCE = 4, LAST_TURNS = 256, MAX_MAPS = 64 << 20 };
+enum { READS_AT_ONCE = 4, MAX_MAPS = 64 << 20 };
 
 int infp_rings_new(const struct infp_rings_options *options, struct infp_rings **ret, struct infp_err *err)
 {
@@ -436,11 +436,11 @@ void infp_rings_drain(struct infp_rings *rings)
         if (rings->proc_fd < 0)
                 return;
         look_at_all(rings);
-        rings->has_more = rings->n_entries > 0;
-        for (unsigned i = 0; i < LAST_TURNS && rings->has_more; i++) {
-                rings->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
-                drain_some(rings);
-        }
+        for (unsigned i = 0; i < rings->n_entries; i++)
+                do { /* a pass has an end, also where a program writes faster than this reads */
+                        rings->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+                        drain(rings, &rings->entries[i]);
+                } while (rings->entries[i].has_more);
 }
 
 void infp_rings_end(struct infp_rings *rings)

@@ -55,7 +55,8 @@ struct ring_spans {
         uint32_t *spare;   /* indices that are free */
         uint32_t *waiting; /* ended ones, in the order of their ends */
         uint32_t n, n_spare, n_waiting, cap;
-        uint64_t seed; /* nobody can choose ids that collide */
+        uint64_t seed;        /* nobody can choose ids that collide */
+        uint64_t strays_pass; /* in which those were forgotten of which only attributes were seen, plus one */
         size_t attribute_bytes;
 };
 

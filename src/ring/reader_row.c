@@ -138,9 +138,13 @@ static void span_drop(struct ring_spans *spans, struct ring_span *span)
         spans->spare[spans->n_spare++] = (uint32_t) (span - spans->all);
 }
 
-/* Of which only attributes were seen. */
-static void spans_forget_strays(struct ring_spans *spans)
+/* Of which only attributes were seen. Once a pass: a program whose records are dropped leaves many spans open for ever, and a look at all of
+ * them for each record takes all of a CPU. */
+static void spans_forget_strays(struct ring_spans *spans, uint64_t pass)
 {
+        if (spans->strays_pass == pass + 1)
+                return;
+        spans->strays_pass = pass + 1;
         for (uint32_t i = 0; i < spans->n; i++)
                 if (spans->all[i].is_used && !spans->all[i].has_begin && !spans->all[i].has_end)
                         span_drop(spans, &spans->all[i]);
@@ -267,7 +271,7 @@ static struct ring_span *span_of(struct infp_ring *ring, uint64_t id)
 
         if (span)
                 return span;
-        spans_forget_strays(&ring->spans);
+        spans_forget_strays(&ring->spans, ring->pass);
         return span_get(&ring->spans, id);
 }
 

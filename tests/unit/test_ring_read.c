@@ -23,6 +23,7 @@ struct world {
         struct infp_ring *ring;
         struct infp_str rows;
         struct infp_err err;
+        unsigned generation; /* of begin_spans */
 };
 
 static int put(void *context, const struct infp_row *row)
@@ -299,6 +300,20 @@ static void a_newer_writer_is_read(void **state)
         assert_int_equal(infp_ring_counts(w->ring)->broken, 0);
 }
 
+/* Begins spans *next ... last, which nobody ends, and reads them, a chunk at a time. Returns the CPU time that it took. */
+static uint64_t begin_spans(struct world *w, uint64_t *next, uint64_t last)
+{
+        const uint64_t begin_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+        while (*next <= last) {
+                sample_claim(w->sample, 0, ++w->generation, 10);
+                while (sample_chunk(w->sample, 0)->used + 48 <= SAMPLE_ROOM && *next <= last)
+                        sample_begin(w->sample, 0, 10, 100, (*next)++, 0, "x");
+                assert_true(infp_ring_read(w->ring, false, put, w, &w->err) >= 0);
+        }
+        return infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+}
+
 static void spans_beyond_the_limit_come_when_they_end(void **state)
 {
         struct world *w = *state;
@@ -306,14 +321,7 @@ static void spans_beyond_the_limit_come_when_they_end(void **state)
         uint64_t id = 1;
 
         assert_int_equal(open_as(w, true), 0);
-        for (unsigned generation = 1; id <= INFP_RING_OPEN_SPANS + 10; generation++) {
-                sample_claim(w->sample, 0, generation, 10);
-                while (sample_chunk(w->sample, 0)->used + 48 <= SAMPLE_ROOM && id <= INFP_RING_OPEN_SPANS + 10) {
-                        sample_begin(w->sample, 0, 10, 100, id, 0, "x");
-                        id++;
-                }
-                assert_true(infp_ring_read(w->ring, false, put, w, &w->err) >= 0);
-        }
+        begin_spans(w, &id, INFP_RING_OPEN_SPANS + 10);
         c = *infp_ring_counts(w->ring);
         assert_int_equal(c.spans_forgotten, 10);
         sample_claim(w->sample, 1, 1, 10);
@@ -321,6 +329,19 @@ static void spans_beyond_the_limit_come_when_they_end(void **state)
         assert_true(infp_ring_read(w->ring, false, put, w, &w->err) >= 0);
         assert_string_equal(w->rows.data,
                             "spans 100 span=65546 name=last duration_ns=100 status=ok tid=10 end_tid=10\n");
+}
+
+/* A program that drops records leaves spans open for ever: those that come then cost as much as the others. */
+static void spans_beyond_the_limit_cost_no_more(void **state)
+{
+        enum { MORE = 8192 };
+        struct world *w = *state;
+        uint64_t id = 1, before_ns;
+
+        assert_int_equal(open_as(w, true), 0);
+        before_ns = begin_spans(w, &id, INFP_RING_OPEN_SPANS);
+        assert_true(begin_spans(w, &id, id + MORE) < 10 * before_ns);
+        assert_int_equal(infp_ring_counts(w->ring)->spans_forgotten, MORE + 1);
 }
 
 static void attributes_of_a_span_are_bounded(void **state)
@@ -438,6 +459,7 @@ int main(void)
                 TEST(a_chunk_that_was_claimed_anew_is_another),
                 TEST(a_newer_writer_is_read),
                 TEST(spans_beyond_the_limit_come_when_they_end),
+                TEST(spans_beyond_the_limit_cost_no_more),
                 TEST(attributes_of_a_span_are_bounded),
                 TEST(nothing_torn_is_shown),
         };
