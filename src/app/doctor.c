@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "app/one_shot.h"
 #include "app/preload.h"
+#include "app/python_start.h"
 #include "base/debug.h"
 #include "base/fd.h"
 #include "base/human.h"
@@ -489,6 +491,27 @@ static void check_libraries(struct infp_findings *findings)
                     "apt-get install libdw1 (Debian)");
 }
 
+/* The package that record --python loads into programs. */
+static void check_package(struct infp_findings *findings)
+{
+        infp_autostr struct infp_str text = { 0 };
+        bool has_extension = false;
+        struct infp_err err = { "" };
+        char folder[PATH_MAX];
+
+        if (infp_python_start_find(folder, sizeof(folder), &has_extension, &err) < 0) {
+                infp_findings_add(findings, "program", "Python package", "absent", false, err.text, NULL);
+                return;
+        }
+        infp_str_printf(
+                &text,
+                "%s/python: record --python and --torch load it into Python programs that are started without -I, "
+                "-S and -E%s",
+                folder, has_extension ? "" : "; it has no extension in C, so that a call takes ten times as long");
+        infp_findings_add(findings, "program", "Python package", has_extension ? "ok" : "info", false, text.data,
+                          has_extension ? NULL : "apt-get install python3-dev (Debian), and build infprof again");
+}
+
 static void check_descriptors(struct infp_findings *findings)
 {
         infp_autostr struct infp_str text = { 0 };
@@ -509,6 +532,7 @@ void infp_doctor_program(struct infp_findings *findings)
         check_output(findings);
         check_live(findings);
         check_libraries(findings);
+        check_package(findings);
         check_descriptors(findings);
 }
 

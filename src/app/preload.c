@@ -12,6 +12,7 @@
 
 #include "agent/core/preload.h"
 #include "agent/heap/hooks.h"
+#include "app/own_files.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/rights.h"
@@ -47,33 +48,11 @@ bool infp_preload_is_wanted(const struct infp_sampler_options *options)
                !infp_rights_has(INFP_MAY_SAMPLE) || !may_bpf() || !may_sample();
 }
 
-/* Beside the program in a build, or where it was installed. */
-static int find_directory(const char *name, char *ret, size_t cap, struct infp_err *err)
-{
-        static const char *const places[] = { "", "/" INFP_AGENT_DIRECTORY };
-        char own[PATH_MAX], file[PATH_MAX + 64];
-        const ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
-        char *slash;
-
-        own[n > 0 ? n : 0] = 0;
-        slash = strrchr(own, '/');
-        if (slash)
-                *slash = 0;
-        for (size_t i = 0; slash && i < INFP_COUNT(places); i++) {
-                if ((size_t) snprintf(ret, cap, "%s%s", own, places[i]) >= cap ||
-                    (size_t) snprintf(file, sizeof(file), "%s/%s", ret, name) >= sizeof(file))
-                        continue;
-                if (access(file, R_OK) == 0)
-                        return 0;
-        }
-        return infp_fail(err, -ENOENT, "%s is missing: install infprof again", name);
-}
-
 int infp_preload_find(struct infp_err *err)
 {
         char directory[PATH_MAX];
 
-        return find_directory(INFP_PRELOAD_FILE, directory, sizeof(directory), err);
+        return infp_own_folder(INFP_PRELOAD_FILE, directory, sizeof(directory), err);
 }
 
 /* A program with the address sanitizer wants its library to be the first. */
@@ -99,7 +78,7 @@ int infp_preload_variables(const struct infp_sampler_options *options, bool has_
                         err, -ENOENT,
                         "what is preloaded needs a directory for unwind tables, and neither XDG_CACHE_HOME nor "
                         "HOME is set");
-        INFP_TRY(find_directory(file, directory, sizeof(directory), err));
+        INFP_TRY(infp_own_folder(file, directory, sizeof(directory), err));
         if (strpbrk(directory, " :"))
                 return infp_fail(err, -EINVAL,
                                  "%s cannot be preloaded: its path has a blank or a colon, at which LD_PRELOAD ends a "

@@ -26,6 +26,8 @@ struct infp_record_options {
         uint64_t capture_limit;                                 /* bytes kept of it; 0: all */
         bool own_cgroup;                                        /* the child runs in its own cgroup */
         bool jit_names;                                         /* it has the variables of infp_jit_names_variables */
+        bool python_package;                                    /* its Python programs load infprof's package */
+        const char *torch;                   /* what --torch says, "" without a value; NULL: it is not given */
         struct infp_sampler_options sampler; /* stacks; infp_sampler_is_asked: whether any are wanted */
         uint64_t baseline_ns;                /* time to measure idle power before the child starts; 0: none */
 };

@@ -13,11 +13,13 @@
 #include "app/discard.h"
 #include "app/finish_child.h"
 #include "app/preload.h"
+#include "app/python_start.h"
 #include "app/record_info.h"
 #include "app/static_sink.h"
 #include "base/cache_directory.h"
 #include "base/fd.h"
 #include "base/human.h"
+#include "base/mem.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "cli/command.h"
@@ -188,12 +190,30 @@ static unsigned preload_sampler(struct record *r, struct infp_preload *preload, 
         return n < 0 ? 0 : (unsigned) n;
 }
 
+/* Returns how many variables. Without them Python programs of the command run as they are. */
+static unsigned load_package(struct record *r, struct infp_python_start *start, const char **variables)
+{
+        struct infp_err err = { "" };
+        const char refusal = r->options.python_package ? infp_python_start_refusal(r->options.command) : 0;
+        int n;
+
+        if (!r->options.python_package)
+                return 0;
+        n = infp_python_start_variables(r->options.torch, start, variables, &err);
+        if (n < 0)
+                infp_say("record: Python programs do not load infprof's package: %s", err.text);
+        else if (refusal)
+                infp_say("record: with -%c %s does not load infprof's package", refusal, r->options.command[0]);
+        return n < 0 ? 0 : (unsigned) n;
+}
+
 /* Forks the command before this process changes, see child.h. */
 static int open_child(struct record *r, struct infp_err *err)
 {
         char variable[64];
         /* An INFPROF_RING that the user set is kept. */
-        const char *more[3 + INFP_JIT_NAMES + INFP_PRELOAD_VARIABLES] = { variable };
+        const char *more[3 + INFP_JIT_NAMES + INFP_PRELOAD_VARIABLES + INFP_PYTHON_START_VARIABLES] = { variable };
+        infp_cleanup(infp_python_start_done) struct infp_python_start start = { 0 };
         struct infp_jit_names jit_names;
         struct infp_preload preload;
         unsigned n = 1;
@@ -202,6 +222,7 @@ static int open_child(struct record *r, struct infp_err *err)
         snprintf(variable, sizeof(variable), "INFPROF_RUN=%s", r->info.uuid);
         if (!getenv(INFP_RING_ENV))
                 more[n++] = INFP_RING_ENV "=1";
+        n += load_package(r, &start, more + n);
         n += preload_sampler(r, &preload, more + n);
         if (r->options.jit_names)
                 infp_jit_names_variables(&jit_names, more + n);

@@ -113,18 +113,58 @@ static int read_sizes(const struct infp_arguments *arguments, struct infp_sample
         return 0;
 }
 
+/* "--python=WAY", how Python frames are read, the last one of several; NULL: none. "--python" loads the package. */
+static const char *python_way(const struct infp_arguments *arguments)
+{
+        const char *ret = NULL;
+
+        for (size_t i = 0; i < arguments->n_given; i++)
+                if (!strcmp(arguments->given[i].option->name, "python") && arguments->given[i].value)
+                        ret = arguments->given[i].value;
+        return ret;
+}
+
+static bool is_python_way(const char *text, enum infp_python_way *ret)
+{
+        for (unsigned way = 0; way < INFP_PYTHON_WAYS; way++)
+                if (strcmp(text, infp_python_way_name((enum infp_python_way) way)) == 0) {
+                        *ret = (enum infp_python_way) way;
+                        return true;
+                }
+        return false;
+}
+
 static int read_python(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
 {
-        const char *text = infp_argument(arguments, "python");
+        const char *text = python_way(arguments);
 
-        for (unsigned way = 0; text && way < INFP_PYTHON_WAYS; way++)
-                if (strcmp(text, infp_python_way_name((enum infp_python_way) way)) == 0) {
-                        ret->python = (enum infp_python_way) way;
-                        return infp_sampler_is_asked(ret)
-                                       ? 0
-                                       : infp_fail(err, -EINVAL, "--python needs --cpu, --wall or --off-cpu");
-                }
-        return text ? infp_fail(err, -EINVAL, "--python %s: auto, outside, inside or off", text) : 0;
+        if (!text)
+                return 0;
+        if (!is_python_way(text, &ret->python))
+                return infp_fail(err, -EINVAL, "--python=%s: auto, outside, inside or off", text);
+        return infp_sampler_is_asked(ret)
+                       ? 0
+                       : infp_fail(err, -EINVAL, "--python=%s needs --cpu, --wall or --off-cpu", text);
+}
+
+/* "--python", "--torch", "--torch=HOW" */
+static int read_package(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
+{
+        enum infp_python_way way;
+
+        for (size_t i = 0; i < arguments->n_given; i++)
+                ret->python_package |=
+                        !strcmp(arguments->given[i].option->name, "python") && !arguments->given[i].value;
+        if (ret->python_package && ret->command && is_python_way(ret->command[0], &way))
+                return infp_fail(err, -EINVAL, "--python takes its value after an equals sign: --python=%s",
+                                 ret->command[0]);
+        ret->torch = infp_argument(arguments, "torch");
+        ret->python_package |= ret->torch != NULL;
+        return ret->python_package && !ret->command
+                       ? infp_fail(err, -EINVAL,
+                                   "--%s needs a command after --: nothing is loaded into a running process",
+                                   ret->torch ? "torch" : "python")
+                       : 0;
 }
 
 /* "--off-cpu", "--off-cpu=US" */
@@ -252,7 +292,8 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "gil", NULL, "sample which thread holds Python's GIL and which wait for it: --wall, whose samples have it; see `infprof report gil`", false },
         { 0, "async", NULL, "sample what the tasks of asyncio wait for, by the line of each await, and which callback holds their loop: --wall, with the tasks as mode async, and callbacks as mode lag", false },
         { 0, "blocking", NULL, "sample --cpu of a running process by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
-        { 0, "python", "WAY", "read Python frames: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto)", false },
+        { 0, "python", "[WAY]", "load infprof's Python package into the Python programs of the command; with a value, how Python frames are read: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto); may be given both ways", true },
+        { 0, "torch", "[HOW]", "--python, and profile PyTorch modules; HOW as INFPROF_TORCH takes it (default: on)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
         { 0, "deep-stacks", "WAY", "read the rest of a stack that is larger than its copy: after (from the process's memory, just after the sample), off, or auto: by a BPF program in the same interrupt where that is permitted, else after (default: auto)", false },
         { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },
@@ -402,8 +443,7 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
 {
         static const char *const need_command[] = { "capture", "own-cgroup", "jit-names" };
         const char *limit = infp_argument(arguments, "capture-limit"),
-                   *baseline = infp_argument(arguments, "energy-baseline"),
-                   *python = infp_argument(arguments, "python");
+                   *baseline = infp_argument(arguments, "energy-baseline"), *python = python_way(arguments);
 
         for (size_t i = 0; i < INFP_COUNT(need_command); i++)
                 if (!ret->command && infp_argument_given(arguments, need_command[i]))
@@ -457,6 +497,7 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
         INFP_TRY(read_times(arguments, ret, err));
         INFP_TRY(read_target(arguments, ret, err));
         INFP_TRY(read_command(arguments, ret, err));
+        INFP_TRY(read_package(arguments, ret, err));
         INFP_TRY(read_sampler(arguments, &ret->sampler, err));
         INFP_TRY(infp_source_settings(arguments, ret->settings, err));
         add_settings(arguments, ret);

@@ -595,7 +595,7 @@ def test_a_python_that_is_not_known(record):
 
 @pytest.mark.parametrize("words, says", [
     (["--cpu", "--python=inside", "--pid", str(os.getpid())], "--python=inside needs a command after --"),
-    (["--python=inside"], "--python needs --cpu"),
+    (["--python=inside"], "--python=inside needs --cpu"),
 ])
 def test_wrong_words(record, words, says):
     done = record(*words, command=[] if "--pid" in words else ["true"])

@@ -420,8 +420,8 @@ def test_off(infprof, record, spin):
 
 
 @pytest.mark.parametrize("words, says", [
-    (["--cpu", "--python=maybe"], "--python maybe: auto, outside, inside or off"),
-    (["--python=outside"], "--python needs --cpu, --wall or --off-cpu"),
+    (["--cpu", "--python=maybe"], "--python=maybe: auto, outside, inside or off"),
+    (["--python=outside"], "--python=outside needs --cpu, --wall or --off-cpu"),
 ])
 def test_wrong_words(record, words, says):
     done = record(*words, command=["true"])

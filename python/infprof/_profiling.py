@@ -1,0 +1,55 @@
+"""PyTorch profiling on and off: infprof.torch does it, once the program itself has imported torch."""
+import os
+import sys
+
+_waiting = []  # the finder that waits for torch
+
+
+def begin(options):
+    """torch is there. options: the text of a variable, or the keywords of enable_torch_profiling."""
+    from infprof import _core
+    from infprof.torch import start
+
+    if os.environ.get("INFPROF_RING") != "0":
+        _core.enable()
+    start(options)
+
+
+def wait_for_torch(options, is_quiet):
+    """is_quiet: nobody called us, so that what goes wrong is a line on standard error, and the program runs on."""
+    from infprof._start import AfterImport
+
+    def call():
+        try:
+            begin(options)
+        except Exception as error:
+            if not is_quiet:
+                raise
+            print(f"infprof: PyTorch is not profiled: {error}", file=sys.stderr)
+
+    stop_waiting()
+    finder = AfterImport("torch", call)
+    _waiting.append(finder)
+    sys.meta_path.insert(0, finder)
+
+
+def stop_waiting():
+    while _waiting:
+        finder = _waiting.pop()
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+
+
+def enable_torch_profiling(**options):
+    """Profiles PyTorch modules from now on, or as soon as torch is imported: table python.torch_trace. See docs/python.md for options."""
+    if "torch" in sys.modules:
+        begin(options)
+    else:
+        wait_for_torch(options, False)
+
+
+def disable_torch_profiling():
+    """Stops that, and takes all hooks away."""
+    stop_waiting()
+    if "infprof.torch" in sys.modules:
+        sys.modules["infprof.torch"].stop()

@@ -1,0 +1,73 @@
+#include "app/python_start.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/own_files.h"
+
+static const char start_folder[] = "python/infprof/start", extension[] = "python/infprof/_native.abi3.so";
+
+int infp_python_start_find(char *ret, size_t cap, bool *ret_has_extension, struct infp_err *err)
+{
+        char file[PATH_MAX + 64];
+
+        INFP_TRY(infp_own_folder("python/infprof/start/sitecustomize.py", ret, cap, err));
+        snprintf(file, sizeof(file), "%s/%s", ret, extension);
+        *ret_has_extension = access(file, R_OK) == 0;
+        return 0;
+}
+
+int infp_python_start_variables(const char *torch, struct infp_python_start *ret, const char **variables,
+                                struct infp_err *err)
+{
+        const char *before = getenv("PYTHONPATH");
+        char folder[PATH_MAX];
+        bool has_extension;
+        int n = 0;
+
+        *ret = (struct infp_python_start){ 0 };
+        INFP_TRY(infp_python_start_find(folder, sizeof(folder), &has_extension, err));
+        if (strchr(folder, ':'))
+                return infp_fail(err, -EINVAL,
+                                 "%s has a colon, at which PYTHONPATH ends a name; install infprof elsewhere", folder);
+        infp_str_printf(&ret->path, "PYTHONPATH=%s/%s%s%s", folder, start_folder, before && *before ? ":" : "",
+                        before ? before : "");
+        if (torch)
+                infp_str_printf(&ret->torch, "INFPROF_TORCH=%s", *torch ? torch : "on");
+        if (ret->path.failed || ret->torch.failed)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        variables[n++] = ret->path.data;
+        if (torch)
+                variables[n++] = ret->torch.data;
+        return n;
+}
+
+void infp_python_start_done(struct infp_python_start *start)
+{
+        infp_str_done(&start->path);
+        infp_str_done(&start->torch);
+}
+
+char infp_python_start_refusal(char *const *command)
+{
+        const char *slash = strrchr(command[0], '/'), *name = slash ? slash + 1 : command[0];
+
+        if (strncmp(name, "python", 6) != 0)
+                return 0;
+        for (size_t i = 1; command[i] && command[i][0] == '-' && command[i][1] && command[i][1] != '-'; i++)
+                for (const char *letter = command[i] + 1; *letter; letter++) {
+                        if (strchr("ISE", *letter))
+                                return *letter;
+                        if (*letter == 'c' || *letter == 'm') /* what follows is the program's */
+                                return 0;
+                        if (*letter == 'W' || *letter == 'X') { /* its value follows */
+                                i += !letter[1] && command[i + 1];
+                                break;
+                        }
+                }
+        return 0;
+}

@@ -1,0 +1,24 @@
+/* record --python, --torch: infprof's Python package in the Python programs of the command, which site.py starts there (python/infprof/start). */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+enum { INFP_PYTHON_START_VARIABLES = 2 };
+
+struct infp_python_start {
+        struct infp_str path, torch;
+};
+/* Fills at most INFP_PYTHON_START_VARIABLES texts NAME=VALUE, which lie in ret. torch: the value of --torch, "" without one; NULL: not
+ * asked for. How many; -ENOENT: the package is missing; -EINVAL: its path has a colon, at which PYTHONPATH ends a name; -ENOMEM. */
+int infp_python_start_variables(const char *torch, struct infp_python_start *ret, const char **variables,
+                                struct infp_err *err);
+void infp_python_start_done(struct infp_python_start *start);
+
+/* The folder of the package's folder, and whether it has its extension in C. 0 or -ENOENT. */
+int infp_python_start_find(char *ret, size_t cap, bool *ret_has_extension, struct infp_err *err);
+
+/* 'I', 'S' or 'E': with this option the command, a Python, loads no package of ours. 0: it has none, or is another program. */
+char infp_python_start_refusal(char *const *command);
