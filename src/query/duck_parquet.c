@@ -159,6 +159,7 @@ int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *pa
         char own[40];
         int r;
 
+        INFP_TRY(infp_duck_make_views(duck, sql, err));
         if (is_stdout(path))
                 return copy_sql(duck, sql, path, ret_rows, err);
         r = infp_new_file_open(&file, path, 0666);

@@ -640,6 +640,7 @@ int infp_duck_query(struct infp_duck *duck, const char *sql, struct infp_duck_re
         duckdb_result result = { 0 };
 
         *ret = NULL;
+        INFP_TRY(infp_duck_make_views(duck, sql, err));
         if (duck->is_restricted)
                 INFP_TRY(infp_duck_check_select(duck, sql, "--restricted takes", err));
         INFP_TRY(run(duck, sql, &result, err));

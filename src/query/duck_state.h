@@ -7,6 +7,7 @@
 #include "query/duck.h"
 #include "query/joins.h"
 #include "query/parts.h"
+#include "query/sql_views.h"
 
 /* DuckDB's C functions, found by dlopen: one list names them, their types come from duckdb.h. */
 // clang-format off
@@ -59,7 +60,8 @@ struct infp_duck_run {
                 int failed;
         } * entities;
         unsigned n_entities;
-        pthread_mutex_t lock; /* of entities: DuckDB calls from its threads */
+        bool has_view[INFP_SQL_VIEWS]; /* they were made */
+        pthread_mutex_t lock;          /* of entities: DuckDB calls from its threads */
 };
 
 struct infp_duck_database {
@@ -93,6 +95,8 @@ int infp_duck_fail_text(const char *text, struct infp_err *err);
 int infp_duck_check_select(struct infp_duck *duck, const char *sql, const char *what, struct infp_err *err);
 
 void infp_duck_detach(struct infp_duck *duck);
+/* Those that the SQL names, each once (duck_attach.c). */
+int infp_duck_make_views(struct infp_duck *duck, const char *sql, struct infp_err *err);
 
 duckdb_type infp_duck_type(enum infp_type type);
 

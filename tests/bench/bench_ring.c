@@ -17,6 +17,7 @@ enum { ROUNDS = 7, MAX_THREADS = 4 };
 
 static unsigned long n_calls = 6000; /* a round: what a fresh file has room for, so that what is measured is written */
 static infp_metric *counter, *gauge;
+static infp_table *table;
 
 static void mark(void)
 {
@@ -61,6 +62,26 @@ static void attribute(void)
         infp_span_int(&one, INFP_GEN_AI_USAGE_OUTPUT_TOKENS, 128);
 }
 
+/* As torch_trace has it: 15 cells, of which 4 are texts that come again. */
+static void row(void)
+{
+        static _Thread_local infp_cell cells[15];
+        static const uint32_t types[15] = { INFP_CELL_INT,    INFP_CELL_INT,    INFP_CELL_TEXT,   INFP_CELL_TEXT,
+                                            INFP_CELL_DOUBLE, INFP_CELL_DOUBLE, INFP_CELL_DOUBLE, INFP_CELL_DOUBLE,
+                                            INFP_CELL_DOUBLE, INFP_CELL_DOUBLE, INFP_CELL_TEXT,   INFP_CELL_TEXT,
+                                            INFP_CELL_INT,    INFP_CELL_INT,    INFP_CELL_NONE };
+
+        for (unsigned i = 0; i < 15; i++)
+                cells[i].type = types[i];
+        cells[0].value.i++;
+        cells[2].value.text = "model.layers.17.self_attn.q_proj";
+        cells[3].value.text = "forward";
+        cells[8].value.d = 0.0123;
+        cells[10].value.text = "Linear";
+        cells[11].value.text = "cuda:0";
+        infp_row(table, 0, cells, 15);
+}
+
 static void clock_alone(void)
 {
         infp_now_ns();
@@ -80,6 +101,7 @@ static const struct call {
         { "span (begin and end)", span, 120, 2 },
         { "detached span", detached, 120, 2 },
         { "attribute", attribute, 0, 1 },
+        { "row of 14 values", row, 150, 1 },
 };
 enum { N_CALLS = sizeof calls / sizeof calls[0] };
 #define OFF_BUDGET_NS 5.0
@@ -134,6 +156,9 @@ static double measure(const struct call *call, unsigned n_threads, int is_on)
                         _exit(1);
                 counter = infp_counter("tokens", "tokens", NULL);
                 gauge = infp_gauge("queue", "requests", NULL);
+                table = infp_table_open("torch_trace",
+                                        "step seq module stage allocated max_allocated cached max_cached duration "
+                                        "self_duration class device rank span later");
                 pthread_barrier_init(&barrier, NULL, n_threads);
                 for (unsigned i = 0; i < n_threads; i++) {
                         works[i] =

@@ -354,3 +354,16 @@ def test_restricted_reads_the_run(infprof, output, tmp_path):
     assert done.returncode == 1 and "cpu/000001.parquet" in done.stderr and "symbolic link" in done.stderr
     done = run([infprof, "query", "-r", output, "--restricted", "-f", "parquet", "SELECT 1"])
     assert done.returncode == 2 and "--restricted cannot write Parquet" in done.stderr
+
+
+def test_views_have_their_columns_before_the_sql_names_them(infprof, live):
+    """Planning them is expensive, so that they are made when they are named; tools that list tables see them all the same."""
+    def columns(more):
+        sql = f"SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns {more}"
+        words = [infprof, "query", "-r", str(live.output), "--json", sql]
+        return json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+
+    announced = columns("")
+    for name in ("engine_quantiles", "energy_watts", "samples_named", "heap_live", "backtrace"):
+        made = columns(f"WHERE table_name = '{name}'")
+        assert made and made == [row for row in announced if row["table_name"] == name]
