@@ -65,7 +65,7 @@ static const struct infp_column self_columns[] = {
         [SELF_ROWS_LOST] = INFP_COLUMN(self_rows_lost, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_rows_lost_total", "Rows that could not be written into the run's files."),
         [SELF_WRITE_ERRORS] = INFP_COLUMN(self_write_errors, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_write_errors_total", "Writes of the run's files that failed."),
         [SELF_SNAPSHOTS_SKIPPED] = INFP_COLUMN(self_snapshots_skipped, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_snapshots_skipped_total", "Snapshots left out because the recorder was behind."),
-        [SELF_RING_ROWS] = INFP_COLUMN(self_ring_rows, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_ring_rows_total", "Rows of marks, spans and counters that were taken from ring files of programs."),
+        [SELF_RING_ROWS] = INFP_COLUMN(self_ring_rows, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_ring_rows_total", "Rows of marks, spans, counters and tables of Python that were taken from ring files of programs."),
         [SELF_RING_DROPPED] = INFP_COLUMN(self_ring_dropped, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_ring_dropped_total", "Records of spans and marks that found no room in ring files of programs while this recording read them."),
 };
 // clang-format on

@@ -120,6 +120,19 @@ def test_two_files_of_one_lazy_program(build, tmp_path, rings):
     assert run(program, INFPROF_RING=str(rings)).returncode == 0
 
 
+def test_a_library_without_the_newest_calls_does_the_rest(build, tmp_path):
+    """Loaded by a program that was made with a newer header."""
+    declared = re.findall(r"^INFP_API .*?\b(infp_\w+)\(", HEADER.read_text(), re.MULTILINE)
+    older = [name for name in declared if name not in ("infp_table_open", "infp_row")]
+    (tmp_path / "older.c").write_text("".join(f"int {name}(void);\nint {name}(void) {{ return 7; }}\n" for name in set(older)))
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "libinfprof.so.1", tmp_path / "older.c"], check=True, timeout=60)
+    (tmp_path / "program.c").write_text('#include <infprof/infprof.h>\nint main(void)\n{\n        infp_cell cell = { INFP_CELL_INT, 0, { 0 } };\n'
+                                        '        infp_table *table = infp_table_open("torch_trace", "seq");\n\n'
+                                        '        infp_row(table, 0, &cell, 1);\n        return infp_enable() + (table ? 100 : 0);\n}\n')
+    program = compile_one(tmp_path / "program.c", tmp_path / "program", build, how="lazy")
+    assert run(program, library=tmp_path).returncode == 7
+
+
 def test_installed_files_work(build, tmp_path, rings):
     if not shutil.which("pkg-config"):
         pytest.skip("pkg-config is not here")

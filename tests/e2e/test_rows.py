@@ -26,6 +26,7 @@ GROUP BY module;"""
 
 PROGRAM = r"""
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <infprof/infprof.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,14 @@ int main(int argc, char **argv)
                 infp_row(infp_table_open("table_of_the_future", "seq"), 0, cells, 1);
                 infp_row(infp_table_open("cpu", "vCpuPercent"), 0, cells, 1); /* not of schema python */
         }
+        if (!strcmp(mode, "both")) {
+                void *library = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL);
+                infp_table *(*open_other)(const char *, const char *) = dlsym(library, "infp_table_open");
+                void (*row_other)(infp_table *, uint64_t, const infp_cell *, size_t) = dlsym(library, "infp_row");
+                infp_cell cells[1];
+                cells[0] = of_int(100);
+                row_other(open_other("torch_trace", "seq"), 0, cells, 1);
+        }
         if (!strcmp(mode, "wait")) {
                 puts("ready");
                 fflush(stdout);
@@ -85,7 +94,7 @@ def program(infprof, tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "rows"
     path.with_suffix(".c").write_text(PROGRAM)
     subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-I", TOP / "include", "-o", path, path.with_suffix(".c"),
-                    pathlib.Path(infprof).parent / "libinfprof.a", "-pthread"], check=True)
+                    pathlib.Path(infprof).parent / "libinfprof.a", "-pthread", "-ldl"], check=True)
     return str(path)
 
 
@@ -193,6 +202,13 @@ def test_children_of_fork_have_rows_of_their_own(record, program):
     rows = done.run.table("torch_trace")
     assert sorted(row["seq"] for row in rows) == [0, 0, 1, 1, 2, 2, 3, 4, 5]
     assert len({row["process"] for row in rows}) == 2
+
+
+def test_two_libraries_of_one_process_have_a_file_each(infprof, record, program):
+    done = record("-t", "100", "--no-finish", command=[program, "3", "both", pathlib.Path(infprof).parent / "libinfprof.so"])
+    assert done.returncode == 0, done.stderr
+    rows = done.run.table("torch_trace")
+    assert sorted(row["seq"] for row in rows) == [0, 1, 2, 100] and len({row["process"] for row in rows}) == 1
 
 
 def test_what_is_not_known_is_left_out_and_said(record, program):
