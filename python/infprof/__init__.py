@@ -11,12 +11,13 @@
 A process records when `infprof record` started it, when INFPROF_RING=1 is in its environment, or after infprof.enable(). Else a call
 does nothing. `infprof query --pid PID "FROM spans"` reads a running program, and so does infprof.table("spans") from inside.
 """
-# Nothing is loaded before it is used: infprof.pth imports this package whenever Python starts.
+# Nothing is loaded before it is used: each Python that `record --python` starts imports this package.
 _PLACES = {
-    **dict.fromkeys(("enable", "disable", "is_recording", "now_ns", "mark", "step", "thread_name", "counter", "gauge", "span"), "_core"),
+    **dict.fromkeys(("enable", "disable", "is_recording", "now_ns", "mark", "thread_name", "counter", "gauge", "span",
+                     "current_span_id"), "_core"),
     **dict.fromkeys(("table", "query"), "_table"),
     "backtrace": "_backtrace",
-    **dict.fromkeys(("enable_torch_profiling", "disable_torch_profiling"), "_profiling"),
+    **dict.fromkeys(("enable_torch_profiling", "disable_torch_profiling", "step"), "_profiling"),
 }
 __all__ = sorted(_PLACES)
 

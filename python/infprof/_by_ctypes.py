@@ -313,6 +313,12 @@ def thread_name(name):
     _thread_name(_of_text(name, "the name of a thread"))
 
 
+def current_span_id():
+    """The id of the innermost span of this thread or task, for logs and messages; 0: none."""
+    innermost = _innermost.get()
+    return innermost.id if innermost is not None else 0
+
+
 def span_begin(name):
     """A span of this thread, as infp_span_begin of the C API makes it: it nests by thread, whatever task runs."""
     return Span._of(_span_begin(_of_text(name, "the name of a span")))

@@ -216,6 +216,9 @@ static PyMethodDef functions[] = {
           "step()\n--\n\nOne more step of this process. Returns its number, from 1; 0: not recording." },
         { "thread_name", core_thread_name, METH_O,
           "thread_name(name)\n--\n\nThe name of this thread in tables and pictures." },
+        { "current_span_id", infp_native_current_span_id, METH_NOARGS,
+          "current_span_id()\n--\n\nThe id of the innermost span of this thread or task, for logs and messages; 0: "
+          "none." },
         { "span_begin", infp_native_span_begin, METH_O,
           "span_begin(name)\n--\n\nA span of this thread, as infp_span_begin of the C API makes it: it nests by "
           "thread, whatever task runs." },

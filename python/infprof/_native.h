@@ -28,4 +28,5 @@ bool infp_native_add_spans(PyObject *module);
 bool infp_native_add_tables(PyObject *module);
 PyObject *infp_native_span_begin(PyObject *module, PyObject *name);
 PyObject *infp_native_span_start(PyObject *module, PyObject *arguments);
+PyObject *infp_native_current_span_id(PyObject *module, PyObject *nothing);
 PyObject *infp_native_open_table(PyObject *module, PyObject *arguments);

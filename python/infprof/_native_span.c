@@ -451,6 +451,19 @@ PyObject *infp_native_span_start(PyObject *module, PyObject *arguments)
         return begun(span);
 }
 
+PyObject *infp_native_current_span_id(PyObject *module, PyObject *nothing)
+{
+        PyObject *innermost = PyObject_CallObject(get_innermost, NULL), *ret;
+
+        (void) module;
+        (void) nothing;
+        if (!innermost)
+                return NULL;
+        ret = PyLong_FromUnsignedLongLong(Py_TYPE(innermost) == span_type ? ((Span *) innermost)->id : 0);
+        Py_DECREF(innermost);
+        return ret;
+}
+
 static bool make_variable(void)
 {
         PyObject *contextvars = PyImport_ImportModule("contextvars"),

@@ -1,13 +1,14 @@
-"""PyTorch profiling on and off: infprof.torch does it, once the program itself has imported torch."""
+"""PyTorch profiling on and off, and its steps: infprof.torch does it, once the program itself has imported torch."""
 import os
 import sys
+
+from infprof import _core
 
 _waiting = []  # the finder that waits for torch
 
 
 def begin(options):
     """torch is there. options: the text of a variable, or the keywords of enable_torch_profiling."""
-    from infprof import _core
     from infprof.torch import start
 
     if os.environ.get("INFPROF_RING") != "0":
@@ -38,6 +39,14 @@ def stop_waiting():
         finder = _waiting.pop()
         if finder in sys.meta_path:
             sys.meta_path.remove(finder)
+
+
+def step():
+    """One more step of this process (iteration, batch, token). Returns its number, from 1; 0: not recording."""
+    torch = sys.modules.get("infprof.torch")
+    if torch is not None:
+        torch.step()
+    return _core.step()
 
 
 def enable_torch_profiling(**options):

@@ -101,6 +101,8 @@ def main():
     code |= pages()
     title("Calls of the public API (CPU time of the calling thread)")
     code |= ring()
+    title("The Python package (CPU time)")
+    code |= run([sys.executable, HERE / "bench_python.py", "--infprof", options.infprof, *(["--quick"] if options.quick else [])])
     title("Unwinding (CPU time)")
     code |= unwind()
     title("The heap: what sampling it costs a program")

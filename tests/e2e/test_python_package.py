@@ -73,11 +73,12 @@ def tree(rows):
 SPANS = '''\
     import asyncio, infprof, threading
 
+    assert infprof.current_span_id() == 0
     with infprof.span("outer", batch=8, share=0.5, ok=True, name="text", none=None, big=1 << 80, of=[1]) as outer:
         with infprof.span("inner"):
             infprof.mark("inside")
         outer.set(more=-1)
-        assert outer.id > 0
+        assert infprof.current_span_id() == outer.id > 0
 
     @infprof.span("task", kind="async")
     async def task(number):
