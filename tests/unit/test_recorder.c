@@ -206,8 +206,8 @@ static int begin(void **state)
         assert_int_equal(infp_recorder_add_sink(w->recorder, &w->view.sink, NULL), 0);
         assert_int_equal(infp_recorder_add_sink(w->recorder, &w->store.sink, NULL), 0);
         infp_recorder_begin(w->recorder);
-        expect(&w->store, "<clock><columns><sources><fact><thing>clock:start columns:42 flush ");
-        expect(&w->view, "<clock><columns><sources><fact><thing>clock:start columns:42 ");
+        expect(&w->store, "<clock><columns><sources><fact><thing>clock:start columns:43 flush ");
+        expect(&w->view, "<clock><columns><sources><fact><thing>clock:start columns:43 ");
         *state = w;
         return 0;
 }

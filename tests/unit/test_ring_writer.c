@@ -36,7 +36,7 @@ static void check_head(void)
         CHECK_EQUAL(ring_each(NULL, NULL), 0);
         /* The schema says where the end of a span lies in its record. */
         const struct infp_wire_kind *kinds = (const void *) ((const char *) head + head->kinds_at);
-        CHECK_EQUAL(head->n_kinds, 12);
+        CHECK_EQUAL(head->n_kinds, 14);
         CHECK(strcmp(kinds[3].name, "span_end") == 0 && kinds[3].size == 56 && kinds[3].class == INFP_WIRE_KEEP);
         CHECK(strcmp(kinds[3].fields[2].name, "begin_ns") == 0 && kinds[3].fields[2].offset == 32);
         CHECK(strcmp(kinds[4].name, "value") == 0 && kinds[4].class == INFP_WIRE_RECENT);
