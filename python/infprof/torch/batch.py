@@ -1,0 +1,53 @@
+"""What a step works on, as far as the arguments of the outermost call show it: the shape of the tokens. With token ids of the shape
+(sequences, tokens), one token a sequence is a step of decoding, more are a prefill; a step of training is one. Shapes whose meaning is
+not known make a plain `forward`."""
+
+PREFILL, DECODE, TRAIN, FORWARD = "prefill", "decode", "train", "forward"
+
+
+def look(torch, module, args, kwargs):
+    """(phase, shape as text, class of steps that are compared with each other)"""
+    tensor = kwargs.get("input_ids")
+    embeds = None
+    if tensor is None:
+        tensor = embeds = kwargs.get("inputs_embeds")
+    if tensor is None:
+        tensor = _first(torch.Tensor, args) if args else None
+        if tensor is None:
+            tensor = _first(torch.Tensor, tuple(kwargs.values()))
+    if tensor is None:
+        return FORWARD, None, (FORWARD, 0)
+    shape = tuple(tensor.shape)
+    size = 1
+    for n in shape[:2] if embeds is not None else shape:
+        size *= n
+    phase = FORWARD
+    if module.training and torch.is_grad_enabled():
+        phase = TRAIN
+    elif embeds is not None or (len(shape) == 2 and not tensor.is_floating_point()):
+        phase = DECODE if shape[1] == 1 else PREFILL
+    # Sizes within a factor of two of each other are near enough, and classes stay few.
+    return phase, "x".join(map(str, shape)), (phase, size.bit_length())
+
+
+def of_engine(args):
+    """The same of vLLM's scheduler output: a decoding step has as many tokens as requests."""
+    for arg in args:
+        tokens, requests = getattr(arg, "total_num_scheduled_tokens", None), getattr(arg, "num_scheduled_tokens", None)
+        if isinstance(tokens, int) and isinstance(requests, dict):
+            phase = DECODE if tokens == len(requests) else PREFILL
+            return phase, f"{len(requests)}x{tokens}", (phase, tokens.bit_length())
+    return FORWARD, None, (FORWARD, 0)
+
+
+def _first(cls, values):
+    for value in values:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, (tuple, list)) and value and isinstance(value[0], cls):
+            return value[0]
+        if isinstance(value, dict):
+            tensor = value.get("input_ids")
+            if isinstance(tensor, cls):
+                return tensor
+    return None
