@@ -8,6 +8,7 @@
 #include "analyze/run_clock.h"
 #include "analyze/scan_some.h"
 #include "base/mem.h"
+#include "model/python_tables.h"
 #include "model/tables.h"
 #include "query/scan.h"
 
@@ -27,6 +28,7 @@ void infp_report_done(struct infp_report *report)
         infp_spans_done(&report->spans);
         infp_program_spans_done(&report->program_spans);
         infp_gil_done(&report->gil);
+        infp_torch_done(&report->torch);
         infp_lag_done(&report->lag);
         infp_tasks_done(&report->tasks);
         infp_thread_stops_done(&report->stops);
@@ -365,6 +367,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, enum in
         INFP_TRY(read_functions(report, run, part, err));
         INFP_TRY(pass(report, infp_table_stack_samples.name, read_asyncio(report, run, err), err));
         INFP_TRY(pass(report, infp_table_stack_samples.name, infp_gil_read(run, &options, &report->gil, err), err));
+        INFP_TRY(pass(report, infp_table_torch_trace.name, infp_torch_read(run, &options, &report->torch, err), err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
         INFP_TRY(read_spans(report, run, &options, err));

@@ -24,6 +24,7 @@
 #include "analyze/requests.h"
 #include "analyze/tasks.h"
 #include "analyze/thread_stops.h"
+#include "analyze/torch.h"
 #include "base/err.h"
 #include "store/run.h"
 
@@ -78,6 +79,7 @@ struct infp_report {
                 uint64_t range_bytes;    /* written in the range */
         } output;
         struct infp_program_spans program_spans;
+        struct infp_torch_report torch;
         struct infp_gil_report gil;
         struct infp_lag_report lag;
         struct infp_tasks tasks;

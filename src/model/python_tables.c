@@ -23,11 +23,13 @@ static const struct infp_column torch_trace_columns[] = {
         INFP_COLUMN(cached, F64, GAUGE, mib, MEASURED, NO, NULL, 0, NULL, "Memory of the device that the caching allocator holds at the end, with what is free in it."),
         INFP_COLUMN(max_cached, F64, GAUGE, mib, MEASURED, NO, NULL, 0, NULL, "The most of it so far, as the allocator counts."),
         INFP_COLUMN(duration, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time of the call, with what it called: of the device where there is one, else by CLOCK_MONOTONIC; null = it had not ended."),
-        INFP_COLUMN(self_duration, F64, GAUGE, s, DERIVED, NO, NULL, 0, NULL, "duration without that of the modules that it called."),
+        INFP_COLUMN(self_duration, F64, GAUGE, s, DERIVED, NO, NULL, 0, NULL, "duration without that of the modules that it called; null = not all of these were sampled."),
         INFP_COLUMN(class, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Class of the module."),
         INFP_COLUMN(device, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Device as PyTorch names it: cpu, cuda:0."),
         INFP_COLUMN(rank, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the process in its distributed job; null = there is none."),
         INFP_COLUMN(span, I64, LABEL, none, MEASURED, NO, "id", 0, NULL, "Span of the thread around it, as in spans; null = none."),
+        INFP_COLUMN(growth, F64, GAUGE, mib, DERIVED, NO, NULL, 0, NULL, "Memory of the device in tensors at the end, less what was in them at the beginning."),
+        INFP_COLUMN(cpu_duration, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time of the call by CLOCK_MONOTONIC, where duration is that of the device; null = it is not."),
 };
 
 static const struct infp_column backtrace_columns[] = {
@@ -42,6 +44,56 @@ static const struct infp_column backtrace_columns[] = {
         [INFP_BACKTRACE_LINENO] = INFP_COLUMN(lineno, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line that was executed."),
         [INFP_BACKTRACE_FRAME_TYPE] = INFP_COLUMN(frame_type, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Python, Native, Kernel; JIT: code that was made at run time."),
         [INFP_BACKTRACE_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As in stack_samples; null = it was read at once."),
+};
+
+/* t_ns: when the step began. */
+static const struct infp_column torch_steps_columns[] = {
+        WRITTEN_BY,
+        INFP_COLUMN(step, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the step, from 0; of very short steps only some have a row."),
+        INFP_COLUMN(model, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Outermost module that was called, or the engine's class."),
+        INFP_COLUMN(phase, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "prefill, decode: by the shape of the token ids (one token a sequence is decoding); train; forward: the shape does not say."),
+        INFP_COLUMN(shape, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Of the first tensor of the call: 4x512 is 4 sequences of 512 tokens."),
+        INFP_COLUMN(kind, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "hooked: hooks stood; shadow: bare, and compared with a hooked one; bare; first: that the model was found by, with hooks; none: no step has hooks, note says why."),
+        INFP_COLUMN(duration, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time of the step by CLOCK_MONOTONIC."),
+        INFP_COLUMN(own, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time that the profiler took beside it: before it began and after it ended."),
+        INFP_COLUMN(gc, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Of duration, in collections of garbage."),
+        INFP_COLUMN(data, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time in the data loader's iterator, in this thread since its step before."),
+        INFP_COLUMN(wait, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "From the end of the model's step before to the begin of this one; null = there is none."),
+        INFP_COLUMN(calls, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Calls of modules that were recorded."),
+        INFP_COLUMN(note, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "first call, raised, or why there are no hooks; a row without a step says it of the process."),
+        INFP_COLUMN(rank, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the process in its distributed job; null = there is none."),
+};
+
+/* t_ns: when the second step of the pair had ended. Shares are of the time that steps take without the profiler. */
+static const struct infp_column torch_overhead_columns[] = {
+        WRITTEN_BY,
+        INFP_COLUMN(step, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Step of the pair that had hooks."),
+        INFP_COLUMN(shadow, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Step of the pair that had none."),
+        INFP_COLUMN(phase, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "As in torch_steps."),
+        INFP_COLUMN(shape, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As in torch_steps, of the step with hooks."),
+        INFP_COLUMN(hooked, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Duration of the step with hooks."),
+        INFP_COLUMN(bare, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Duration of the step without."),
+        INFP_COLUMN(every, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "From here on one step in so many is sampled."),
+        INFP_COLUMN(pairs, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Pairs so far."),
+        INFP_COLUMN(full, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "What hooks on all steps would add; null = there are too few pairs, as in what follows."),
+        INFP_COLUMN(full_low, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "Lower end of its 95 % interval."),
+        INFP_COLUMN(full_high, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "Upper end of its 95 % interval."),
+        INFP_COLUMN(own, F64, GAUGE, ratio, MEASURED, NO, NULL, 0, NULL, "What the profiler did beside steps, so far."),
+        INFP_COLUMN(overhead, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "What hooks have added to this process's steps so far, and own."),
+        INFP_COLUMN(low, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "Lower end of its 95 % interval."),
+        INFP_COLUMN(high, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "Upper end of its 95 % interval."),
+        INFP_COLUMN(rank, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the process in its distributed job; null = there is none."),
+};
+
+/* t_ns: when the collection began. */
+static const struct infp_column gc_columns[] = {
+        WRITTEN_BY,
+        INFP_COLUMN(generation, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Oldest generation that was collected: 0, 1 or 2."),
+        INFP_COLUMN(duration, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time of the collection, in which no other code of Python runs."),
+        INFP_COLUMN(collected, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Objects that were freed."),
+        INFP_COLUMN(uncollectable, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Objects that could not be."),
+        INFP_COLUMN(short, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Collections of young objects since the row before, each below 0.1 ms, that have no row."),
+        INFP_COLUMN(short_duration, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time of those."),
 };
 // clang-format on
 
@@ -62,7 +114,31 @@ const struct infp_table infp_table_torch_trace = {
         .n_columns = INFP_COUNT(torch_trace_columns),
 };
 
-const struct infp_table *const infp_python_tables[] = { &infp_table_torch_trace, NULL };
+const struct infp_table infp_table_torch_steps = {
+        .name = "torch_steps",
+        .schema = INFP_PYTHON_SCHEMA,
+        .bulk = true,
+        .help = "Steps of programs with PyTorch: calls of a model, or iterations of training.",
+        .columns = torch_steps_columns,
+        .n_columns = INFP_COUNT(torch_steps_columns),
+};
+const struct infp_table infp_table_torch_overhead = {
+        .name = "torch_overhead",
+        .schema = INFP_PYTHON_SCHEMA,
+        .help = "What the hooks of PyTorch cost, by pairs of steps with and without them.",
+        .columns = torch_overhead_columns,
+        .n_columns = INFP_COUNT(torch_overhead_columns),
+};
+const struct infp_table infp_table_gc = {
+        .name = "gc",
+        .schema = INFP_PYTHON_SCHEMA,
+        .help = "Collections of garbage of Python processes whose PyTorch modules are profiled.",
+        .columns = gc_columns,
+        .n_columns = INFP_COUNT(gc_columns),
+};
+
+const struct infp_table *const infp_python_tables[] = { &infp_table_torch_trace, &infp_table_torch_steps, &infp_table_torch_overhead,
+                                                        &infp_table_gc, NULL };
 
 const struct infp_table *infp_python_table_find(const char *name)
 {

@@ -13,7 +13,10 @@ enum infp_python_cell {
         INFP_PYTHON_OWN /* the first of its own */
 };
 
-extern const struct infp_table infp_table_torch_trace; /* what the modules of PyTorch cost */
+extern const struct infp_table infp_table_torch_trace;    /* what the modules of PyTorch cost */
+extern const struct infp_table infp_table_torch_steps;    /* the steps in which they were called */
+extern const struct infp_table infp_table_torch_overhead; /* what measuring them cost */
+extern const struct infp_table infp_table_gc;             /* collections of garbage meanwhile */
 
 /* Not of programs: a view of stack_samples by SQL, and rows of its own where a process is asked without a recording. */
 extern const struct infp_table infp_table_backtrace;

@@ -65,6 +65,8 @@ bool infp_report_lag_was_sought(const struct infp_report *report);
 /* What its figures are, and what is not known. */
 typedef void infp_report_note_fn(void *context, const char *label, const char *text);
 void infp_report_lag_notes(const struct infp_report *report, infp_report_note_fn *note, void *context);
+void infp_report_torch(struct infp_out *out, const struct infp_report *report);
+void infp_report_torch_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_tasks(struct infp_out *out, const struct infp_report *report);
 struct human infp_report_task_share(const struct infp_task *task, double seconds); /* percent of its time */
 extern const char infp_report_tasks_note[];                                        /* what its figures are */
@@ -91,6 +93,7 @@ void infp_report_json_program_spans(struct infp_json *json, const struct infp_re
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_memory(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_torch(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_gil(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_lag(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_tasks(struct infp_json *json, const struct infp_report *report);

@@ -426,6 +426,7 @@ const struct infp_report_section infp_report_sections[] = {
         { "notes", "what else is worth knowing: swap, page faults, dropped rows", infp_report_facts, NULL, infp_report_facts_short, true, false },
         { "functions", "functions by self and total time, with confidence intervals", infp_report_functions, NULL, infp_report_functions_short, false, false, "; `infprof record --cpu` samples stacks" },
         { "lines", "the same by file and line of the source", infp_report_lines, NULL, NULL, false, false, "; `infprof record --cpu` samples stacks" },
+        { "torch", "modules of PyTorch, slow steps, and what measuring them cost", infp_report_torch, NULL, infp_report_torch_short, false, false, "; `infprof record --torch` profiles PyTorch programs (docs/python.md)" },
         { "gil", "who held the GIL of Python and who waited for it, a line a thread", infp_report_gil, NULL, infp_report_gil_short, false, false, "; `infprof record --gil` samples it" },
         { "tasks", "what tasks of asyncio wait for, by their names", infp_report_tasks, NULL, NULL, false, false, "; `infprof record --async` samples them" },
         { "lag", "callbacks that held an event loop of asyncio for 100 ms or more, and where", infp_report_lag, NULL, infp_report_lag_short, false, false, "; `infprof record --async` looks for it" },
