@@ -18,8 +18,8 @@ static const char *const trace_columns[] = { "module", "stage", "class", "durati
 enum { STEP, PHASE, SHAPE, KIND, STEP_DURATION, GC, DATA, NOTE };
 static const char *const step_columns[] = { "step", "phase", "shape", "kind", "duration", "gc", "data", "note", NULL };
 enum { PROCESS, PAIRS, EVERY, FULL, FULL_LOW, FULL_HIGH, OWN, OVERHEAD, LOW, HIGH };
-static const char *const overhead_columns[] = { "process", "pairs", "every",    "full", "full_low", "full_high",
-                                                "own",     "overhead", "low", "high", NULL };
+static const char *const overhead_columns[] = { "process", "pairs",    "every", "full", "full_low", "full_high",
+                                                "own",     "overhead", "low",   "high", NULL };
 enum { GC_DURATION, GC_SHORT, GC_SHORT_DURATION };
 static const char *const gc_columns[] = { "duration", "short", "short_duration", NULL };
 
@@ -34,7 +34,8 @@ const char *infp_torch_stage_name(enum infp_torch_stage stage)
 }
 
 /* 0 for no text. */
-static int keep(struct infp_torch_report *ret, const struct infp_batch *batch, int column, uint32_t row, uint32_t *number)
+static int keep(struct infp_torch_report *ret, const struct infp_batch *batch, int column, uint32_t row,
+                uint32_t *number)
 {
         size_t size;
         const char *text = infp_cell_str(batch, column, row, &size);
@@ -84,8 +85,7 @@ static int take_call(void *context, const struct infp_batch *batch, const int *a
 {
         struct reading *reading = context;
         const double seconds = infp_cell_number(batch, at[DURATION], row),
-                     self_s = infp_cell_number(batch, at[SELF], row),
-                     growth = infp_cell_number(batch, at[GROWTH], row);
+                     self_s = infp_cell_number(batch, at[SELF], row), growth = infp_cell_number(batch, at[GROWTH], row);
         struct infp_torch_module *module;
         struct infp_torch_class *cls;
         unsigned stage = 0;
@@ -158,7 +158,7 @@ static int take_note(struct infp_torch_report *ret, const struct infp_batch *bat
 static int take_step(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         struct infp_torch_report *ret = context;
-        struct infp_torch_step step = { .t_ns = infp_batch_u64(batch, 0, row), .step = -1 };
+        struct infp_torch_step step = { .step = -1 };
         const bool is_hooked =
                 infp_cell_is(batch, at[KIND], row, "hooked") || infp_cell_is(batch, at[KIND], row, "first");
         struct infp_torch_phase *phase;

@@ -31,14 +31,13 @@ struct infp_torch_class {
 struct infp_torch_step {
         uint32_t shape, note;
         int64_t step; /* -1: not known */
-        uint64_t t_ns;
         double seconds, gc_s, data_s;
 };
 
 struct infp_torch_phase {
         uint32_t name;
         uint64_t n_hooked;
-        struct infp_samples durations;                       /* of all its steps */
+        struct infp_samples durations;                      /* of all its steps */
         struct infp_torch_step slowest[INFP_TORCH_SLOWEST]; /* the slowest first */
         unsigned n_slowest;
 };

@@ -22,10 +22,9 @@ static double median_s(struct infp_torch_phase *phase)
         return infp_samples_quantile(&phase->durations, 0.5, &at) ? at.estimate : NAN;
 }
 
-static const char *percent(char (*text)[32], double share)
+static struct human percent(double share)
 {
-        snprintf(*text, sizeof(*text), "%s %%", infp_number(100 * share).text);
-        return *text;
+        return infp_number(100 * share);
 }
 
 static void put_time(struct infp_out *out, double seconds)
@@ -111,11 +110,13 @@ static void put_growths(struct infp_out *out, const struct infp_torch_report *to
         infp_autostr struct infp_str words = { 0 };
 
         for (unsigned i = 0, n = find_growths(torch, modules); i < n; i++)
-                infp_str_printf(&words, "%s%s %s a call", words.size ? ", " : "",
-                                infp_report_string(&torch->strings, modules[i]->name),
-                                infp_report_bytes(modules[i]->growth_mib / (double) modules[i]->growths * 1048576).text);
+                infp_str_printf(
+                        &words, "%s%s %s a call", words.size ? ", " : "",
+                        infp_report_string(&torch->strings, modules[i]->name),
+                        infp_report_bytes(modules[i]->growth_mib / (double) modules[i]->growths * 1048576).text);
         if (words.size)
-                infp_report_line(out, "growth", "memory of the device after a call, more than before it: %s", words.data);
+                infp_report_line(out, "growth", "memory of the device after a call, more than before it: %s",
+                                 words.data);
 }
 
 static void put_phases(struct infp_out *out, const struct infp_torch_report *torch)
@@ -176,34 +177,33 @@ static void put_slowest(struct infp_out *out, const struct infp_torch_report *to
                 infp_autostr struct infp_str why = { 0 };
 
                 put_why(&why, torch, &steps[i]);
-                infp_report_line(out, i ? "" : "slowest", "step %lld (%s%s%s): %s, %s more than the median%s",
-                                 (long long) steps[i].step->step,
-                                 steps[i].phase->name ? infp_report_string(&torch->strings, steps[i].phase->name) : "step",
-                                 steps[i].step->shape ? " " : "",
-                                 steps[i].step->shape ? infp_report_string(&torch->strings, steps[i].step->shape) : "",
-                                 infp_report_seconds(steps[i].step->seconds).text,
-                                 infp_report_seconds(steps[i].step->seconds - steps[i].median_s).text,
-                                 why.data ? why.data : "");
+                infp_report_line(
+                        out, i ? "" : "slowest", "step %lld (%s%s%s): %s, %s more than the median%s",
+                        (long long) steps[i].step->step,
+                        steps[i].phase->name ? infp_report_string(&torch->strings, steps[i].phase->name) : "step",
+                        steps[i].step->shape ? " " : "",
+                        steps[i].step->shape ? infp_report_string(&torch->strings, steps[i].step->shape) : "",
+                        infp_report_seconds(steps[i].step->seconds).text,
+                        infp_report_seconds(steps[i].step->seconds - steps[i].median_s).text, why.data ? why.data : "");
         }
 }
 
 static void put_overhead(struct infp_out *out, const struct infp_torch_overhead *overhead, bool is_first)
 {
-        char overheads[3][32], fulls[3][32], own[32];
-
         if (isnan(overhead->overhead))
                 infp_report_line(out, is_first ? "overhead" : "",
                                  "not known yet: %s pairs of steps with and without hooks, 6 are needed",
                                  infp_count((uint64_t) overhead->pairs).text);
         else
-                infp_report_line(out, is_first ? "overhead" : "",
-                                 "%s of the time of steps [95 %%: %s to %s], of which %s beside steps; by %s pairs of steps "
-                                 "with and without hooks. Hooks on all steps would add %s [%s to %s]; they stand on one in %s",
-                                 percent(&overheads[0], overhead->overhead), percent(&overheads[1], overhead->low),
-                                 percent(&overheads[2], overhead->high), percent(&own, overhead->own),
-                                 infp_count((uint64_t) overhead->pairs).text, percent(&fulls[0], overhead->full),
-                                 percent(&fulls[1], overhead->full_low), percent(&fulls[2], overhead->full_high),
-                                 infp_count((uint64_t) overhead->every).text);
+                infp_report_line(
+                        out, is_first ? "overhead" : "",
+                        "%s %% of the time of steps [95 %%: %s to %s], of which %s %% beside steps; by %s pairs of "
+                        "steps with and without hooks. Hooks on all steps would add %s %% [%s to %s]; they stand on "
+                        "one in %s",
+                        percent(overhead->overhead).text, percent(overhead->low).text, percent(overhead->high).text,
+                        percent(overhead->own).text, infp_count((uint64_t) overhead->pairs).text,
+                        percent(overhead->full).text, percent(overhead->full_low).text,
+                        percent(overhead->full_high).text, infp_count((uint64_t) overhead->every).text);
 }
 
 void infp_report_torch(struct infp_out *out, const struct infp_report *report)
@@ -240,8 +240,10 @@ void infp_report_torch_short(struct infp_out *out, const struct infp_report *rep
         if (!torch->n || !(all > 0))
                 return;
         infp_report_title(out, "PyTorch");
-        infp_report_line(out, "modules", "%s (%s) takes most, %s %% of the time in modules by %s of %s steps: `infprof report torch`",
-                         infp_report_string(&torch->strings, most->name), infp_report_string(&torch->strings, most->cls),
+        infp_report_line(out, "modules",
+                         "%s (%s) takes most, %s %% of the time in modules by %s of %s steps: `infprof report torch`",
+                         infp_report_string(&torch->strings, most->name),
+                         infp_report_string(&torch->strings, most->cls),
                          infp_fixed(100 * most->all.self_s / all, 1).text, infp_count(torch->n_hooked).text,
                          infp_count(torch->n_steps).text);
 }
