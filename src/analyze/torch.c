@@ -125,7 +125,7 @@ static struct infp_torch_phase *phase_of(struct infp_torch_report *ret, uint32_t
         for (unsigned i = 0; i < ret->n_phases; i++)
                 if (ret->phases[i].name == name)
                         return &ret->phases[i];
-        if (ret->n_phases == INFP_TORCH_PHASES)
+        if (ret->n_phases == INFP_TORCH_PHASES) /* bound: four are written */
                 return NULL;
         ret->phases[ret->n_phases] = (struct infp_torch_phase){ .name = name };
         return &ret->phases[ret->n_phases++];

@@ -96,7 +96,7 @@ static unsigned find_growths(const struct infp_torch_report *torch, const struct
 
                 if (!module->growths || !(module->growth_mib > 0))
                         continue;
-                if (n == GROWTHS_SHOWN && ret[n - 1]->growth_mib >= module->growth_mib)
+                if (n == GROWTHS_SHOWN && ret[n - 1]->growth_mib >= module->growth_mib) /* bound: the most are kept */
                         continue;
                 ret[n < GROWTHS_SHOWN ? n++ : n - 1] = module;
                 infp_sort(ret, n, sizeof(*ret), by_growth);
