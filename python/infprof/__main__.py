@@ -35,7 +35,10 @@ def main(arguments=None):
         sys.exit(f"infprof: {error}")
     words = words_of(arguments) if is_ours else arguments
     sys.stdout.flush()
-    os.execv(program, [program, *words])
+    try:
+        os.execv(program, [program, *words])
+    except OSError as error:
+        sys.exit(f"infprof: {program} cannot be run: {error.strerror}")
 
 
 if __name__ == "__main__":

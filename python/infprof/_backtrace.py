@@ -12,8 +12,8 @@ def backtrace():
     rows = []
     for ident, frame in sys._current_frames().items():
         thread = threads.get(ident)
-        if ident == threading.get_ident():
-            frame = sys._getframe(1)
+        if frame.f_code is backtrace.__code__:
+            frame = frame.f_back
         depth = 0
         while frame is not None:
             code = frame.f_code

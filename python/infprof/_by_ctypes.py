@@ -117,11 +117,10 @@ class Span:
     one or of a generator. Spans nest in each thread and in each task of asyncio. An exception marks the span as failed."""
     __slots__ = ("id", "_span", "_name", "_attributes", "_before", "_inside", "_is_innermost", "_depth", "__weakref__")
 
-    def __init__(*arguments, **attributes):
-        self, *names = arguments
-        if len(names) != 1 or not isinstance(names[0], str):
+    def __init__(self, name, /, **attributes):
+        if not isinstance(name, str):
             raise TypeError("span(name, **attributes): the name must be a str")
-        self._name, self._attributes, self._span, self.id = names[0], attributes, _Span(), 0
+        self._name, self._attributes, self._span, self.id = name, attributes, _Span(), 0
         self._before, self._inside, self._is_innermost, self._depth = None, None, False, 0
 
     @classmethod
@@ -215,9 +214,8 @@ class Span:
         """An attribute that is true or false."""
         _span_bool(self._span, _bytes(key), 1 if value else 0)
 
-    def set(*arguments, **attributes):
+    def set(self, /, **attributes):
         """Attributes by their types: bool, int, float; all others as str() writes them; None is left out."""
-        (self,) = arguments
         _put(self._span, attributes)
 
     def __call__(self, function):
@@ -326,7 +324,7 @@ def span_begin(name):
 
 def span_start(name, parent=None):
     """A span of no thread. parent: a Span, or the id of one, also of another process."""
-    above = _Span(parent.id if isinstance(parent, Span) else int(parent or 0))
+    above = _Span(parent.id if isinstance(parent, Span) else index(parent or 0))
     return Span._of(_span_start(_of_text(name, "the name of a span"), above if above.id else None))
 
 

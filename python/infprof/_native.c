@@ -14,7 +14,7 @@ void infp_native_text_done(struct text *text)
 
 struct text infp_native_text(PyObject *from)
 {
-        struct text ret = { "?", NULL, NULL };
+        struct text ret = { NULL, NULL, NULL };
 
         if (!PyUnicode_Check(from))
                 from = ret.object = PyObject_Str(from);

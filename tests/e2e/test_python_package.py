@@ -169,6 +169,11 @@ def test_spans_nest(loaded, name):
     assert last == {"tokens": 25.5, "queue": 3.0, "step": 2.0}
 
 
+def test_tasks_of_uvloop(loaded, uvloop):
+    done = loaded(uvloop, SPANS.replace("import asyncio,", "import asyncio, uvloop,").replace("asyncio.run(main())", "uvloop.run(main())"))
+    assert tree(done.run.table("spans")) == PARENTS
+
+
 def test_text_of_the_page(loaded):
     done = loaded(ONE, re.search(r"```python\n(.*?)```", (TOP / "docs" / "python.md").read_text(), re.DOTALL)[1])
     spans = done.run.table("spans")
@@ -219,7 +224,10 @@ def test_wrong_use_is_refused_alike(python, name):
                 except TypeError: pass
                 else: raise SystemExit("no TypeError")
             infprof.mark("lone \\udcff surrogate")
-            with infprof.span("s", bad=Bad(), self=1) as span: span.set(bad=Bad(), **{"\\udcff": "\\udcff"})
+            with infprof.span("s", bad=Bad(), self=1) as span:
+                span.set(bad=Bad(), **{"\\udcff": "\\udcff"})
+                span.text(Bad(), Bad())
+                span.fail(Bad())
             infprof.counter("c").add(-1)
             infprof.gauge("c").set(float("nan"))
         infprof.disable()
@@ -655,7 +663,7 @@ def test_codes_and_other_verbs(package, tmp_path):
     done = run([sys.executable, "-m", "infprof"], env=environment)
     assert done.returncode == 2 and "--file_to_run" in done.stderr
     done = run([sys.executable, "-m", "infprof", "help"], env={**environment, "INFPROF": "/nowhere/infprof"})
-    assert done.returncode != 0
+    assert done.returncode == 1 and done.stderr == "infprof: /nowhere/infprof cannot be run: No such file or directory\n"
 
 
 def test_it_is_installed(infprof, tmp_path, run_dir):
