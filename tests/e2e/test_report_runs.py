@@ -170,7 +170,7 @@ def test_nothing_can_be_read(infprof, record, run_dir):
 
 @pytest.mark.san
 def test_killed_and_recovered(infprof, run_dir):
-    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "sleep", "4"], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "sleep", "30"], stderr=subprocess.DEVNULL)
     wait_for_rows(infprof, run_dir, 5)
     process.send_signal(signal.SIGKILL)
     process.wait()
