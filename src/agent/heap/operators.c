@@ -108,24 +108,27 @@ static bool set_right(uintptr_t begin, uintptr_t end, uint64_t right)
         return false;
 }
 
-/* Loaders pass over symbols without a value. The table ends where the names begin. */
+/* Loaders pass over symbols without a value. Their number is that of the hash table, for which meson.build asks the linker. */
 static void take_away(void)
 {
-        uintptr_t symbols = 0, texts = 0;
+        uintptr_t symbols = 0, texts = 0, end;
+        const uint32_t *hash = NULL; /* number of buckets, of symbols, ... */
 
         for (const ElfW(Dyn) *entry = _DYNAMIC; entry->d_tag != DT_NULL; entry++) {
                 symbols = entry->d_tag == DT_SYMTAB ? address_of(entry) : symbols;
                 texts = entry->d_tag == DT_STRTAB ? address_of(entry) : texts;
+                hash = entry->d_tag == DT_HASH ? (const uint32_t *) address_of(entry) : hash;
         }
-        if (!symbols || texts < symbols || !set_right(symbols, texts, PROT_READ | PROT_WRITE))
+        end = hash ? symbols + hash[1] * sizeof(ElfW(Sym)) : 0;
+        if (!symbols || !texts || !hash || !set_right(symbols, end, PROT_READ | PROT_WRITE))
                 return;
-        for (ElfW(Sym) *symbol = (void *) symbols; (uintptr_t) (symbol + 1) <= texts; symbol++) {
+        for (ElfW(Sym) *symbol = (void *) symbols; (uintptr_t) symbol < end; symbol++) {
                 const char *name = (const char *) texts + symbol->st_name;
 
                 if (name[0] == '_' && name[1] == 'Z' && (name[2] == 'n' || name[2] == 'd'))
                         symbol->st_value = 0;
         }
-        set_right(symbols, texts, PROT_READ);
+        set_right(symbols, end, PROT_READ);
 }
 
 __attribute__((constructor(101))) static void find_all(void)
