@@ -1,6 +1,5 @@
 /* infprof tables: what a run holds, and what its columns mean. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -90,8 +89,8 @@ static int put_row(struct listing *l, void (*fill)(struct listing *l, const void
 }
 
 struct table_line {
-        const char *schema, *name, *help; /* schema NULL: main */
-        int64_t rows;                     /* negative: it cannot be read */
+        const char *name, *help;
+        int64_t rows; /* negative: it cannot be read */
         unsigned width;
 };
 
@@ -99,10 +98,7 @@ static void fill_table(struct listing *l, const void *what)
 {
         const struct table_line *line = what;
 
-        char name[128];
-
-        snprintf(name, sizeof(name), "%s%s%s", line->schema ? line->schema : "", line->schema ? "." : "", line->name);
-        set_text(l, TABLE_NAME, name);
+        set_text(l, TABLE_NAME, line->name);
         if (line->rows >= 0)
                 set_number(l, TABLE_ROWS, line->rows);
         if (line->width)
@@ -177,7 +173,7 @@ static int put_views(struct listing *l, const struct infp_catalog *catalog, stru
 {
         for (unsigned i = 0; i < INFP_SQL_VIEWS; i++) {
                 const struct infp_table *table = infp_sql_views[i].table;
-                struct table_line line = { table->schema, table->name, table->help, -1, infp_table_width(table) };
+                struct table_line line = { table->name, table->help, -1, infp_table_width(table) };
 
                 if (infp_catalog_find(catalog, infp_sql_views[i].wants))
                         INFP_TRY(put_row(l, fill_table, &line, err));
@@ -193,8 +189,7 @@ static int list_tables(struct listing *l, struct infp_run *run, const struct inf
         INFP_TRY(infp_output_begin(&l->output, &tables_table, err));
         for (unsigned i = 0; i < catalog->n_tables; i++) {
                 const struct infp_table *table = &catalog->tables[i], *known = infp_table_by_name(table->name);
-                struct table_line line = { .schema = table->schema,
-                                           .name = table->name,
+                struct table_line line = { .name = table->name,
                                            .help = known ? known->help : table->help,
                                            .width = shown_width(table, catalog) };
                 struct infp_err why = { "" };

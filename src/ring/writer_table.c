@@ -42,8 +42,9 @@ static uint32_t add(const char *name, uint32_t name_size, const char *columns, u
 
         if (n == INFP_WRITER_TABLES)
                 return 0;
-        memcpy(table->name, name, name_size);
-        memcpy(table->columns, columns, columns_size);
+        /* With their ends: a fork may have come into the middle of another one here. */
+        memcpy(table->name, name, name_size + 1);
+        memcpy(table->columns, columns, columns_size + 1);
         table->name_size = name_size;
         table->columns_size = columns_size;
         atomic_store_explicit(&n_tables, n + 1, memory_order_release);

@@ -157,7 +157,7 @@ def test_other_verbs_have_the_table(infprof, record, run_dir, program):
         return subprocess.run([infprof, *words, "-r", str(run_dir)], stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
 
     listed = {line.split("\t")[0]: line.split("\t") for line in call("tables").splitlines()}
-    assert listed["python.torch_trace"][1] == "6" and "python.backtrace" in listed
+    assert listed["torch_trace"][1] == "6" and "backtrace" in listed
     for name in ("torch_trace", "python.torch_trace"):
         rows = list(csv.DictReader(io.StringIO(call("export", name))))
         assert [row["seq"] for row in rows] == list("012345")
