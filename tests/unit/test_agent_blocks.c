@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/heap/blocks.h"
+#include "in_threads.h"
 
 /* The sanitizers keep memory of their own for each byte. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -175,17 +175,10 @@ static void *work(void *context)
 
 static void test_threads(void **state)
 {
-        pthread_t threads[THREADS];
         uint64_t sums[2] = { 0, 0 };
-        void *bad;
 
         (void) state;
-        for (uintptr_t i = 0; i < THREADS; i++)
-                assert_int_equal(pthread_create(&threads[i], NULL, work, (void *) i), 0);
-        for (unsigned i = 0; i < THREADS; i++) {
-                pthread_join(threads[i], &bad);
-                assert_ptr_equal(bad, NULL);
-        }
+        in_threads(THREADS, work);
         infp_agent_blocks_each(add, sums);
         assert_int_equal(sums[0], 0);
 }

@@ -4,10 +4,10 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "agent/heap/live.h"
+#include "in_threads.h"
 
 enum { THREADS = 4, ROUNDS = 20000, HELD = 64 };
 
@@ -122,16 +122,8 @@ static void *work(void *context)
 
 static void test_threads(void **state)
 {
-        pthread_t threads[THREADS];
-        void *bad;
-
         (void) state;
-        for (uintptr_t i = 0; i < THREADS; i++)
-                assert_int_equal(pthread_create(&threads[i], NULL, work, (void *) i), 0);
-        for (unsigned i = 0; i < THREADS; i++) {
-                pthread_join(threads[i], &bad);
-                assert_ptr_equal(bad, NULL);
-        }
+        in_threads(THREADS, work);
         assert_int_equal(filled(), 0);
 }
 
