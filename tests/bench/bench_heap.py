@@ -4,7 +4,7 @@
   bench_heap.py [--infprof PATH] [-n ROUNDS] [--samples]
 
 Then what one sample costs, with its free: of programs each of whose blocks is sampled, the least of 40 rounds of 500, less that of the same
-without --heap.
+without --heap. The same of an mmap and its munmap that are not sampled, beside few and many other mappings.
 
 Exits with 1 when a budget is broken: malloc_storm (two threads that do little but allocate) at most 1.05 times with a sample each 512 KiB,
 1.13 times each 64 KiB.
@@ -51,6 +51,32 @@ int main(int argc, char **argv) {
         return 0;
 }
 """
+# Every other page is a mapping of its own, so that each has to be known by itself.
+MAPPINGS_C = """\
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+static char *map(void *at) { return mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0); }
+static double now(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
+int main(int argc, char **argv) {
+        char *room = mmap(NULL, 1 << 26, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        double least = 1e9;
+        for (int i = 0; i < atoi(argv[argc - 1]); i++)
+                map(room + i * 8192);
+        usleep(500000);
+        for (int round = 0; round < 40; round++, usleep(20000)) {
+                double begin = now();
+                for (int i = 0; i < 500; i++)
+                        munmap(map(NULL), 4096);
+                least = now() - begin < least ? now() - begin : least;
+        }
+        printf("{\\"cpu_s\\": %.9f}\\n", least / 500 / 1e9);
+        return 0;
+}
+"""
 SAMPLES_PYTHON = """\
 import json, sys, time
 def deep(depth):
@@ -90,26 +116,41 @@ def compare(options, work, name, program, has_budget):
     return broken
 
 
+def difference(options, work, option, command):
+    """ns: the least of three recordings with the option, less the least without."""
+    with_it, without = (min(cpu_of(options, os.path.join(work, "one"), one, command) for _ in range(3)) for one in (option, None))
+    return (with_it - without) * 1e9
+
+
+def compile_c(work, name, text):
+    subprocess.run(["gcc", "-O2", "-x", "c", "-", "-o", os.path.join(work, name)], input=text, text=True, check=True)
+    return os.path.join(work, name)
+
+
 def one_sample(options, work):
-    program = os.path.join(work, "samples")
-    subprocess.run(["gcc", "-O2", "-x", "c", "-", "-o", program], input=SAMPLES_C, text=True, check=True)
-    for name, command in (("C", [program]), ("Python", ["/usr/bin/python3", "-c", SAMPLES_PYTHON])):
+    for name, command in (("C", [compile_c(work, "samples", SAMPLES_C)]), ("Python", ["/usr/bin/python3", "-c", SAMPLES_PYTHON])):
         for depth in (1, 40):
-            with_it, without = (min(cpu_of(options, os.path.join(work, "one"), option, [*command, str(depth)]) for _ in range(3))
-                                for option in ("--heap=1K", None))
-            print(f"a sample and its free, {name}, {depth} calls deep: {(with_it - without) * 1e9:.0f} ns", flush=True)
+            cost = difference(options, work, "--heap=1K", [*command, str(depth)])
+            print(f"a sample and its free, {name}, {depth} calls deep: {cost:.0f} ns", flush=True)
+
+
+def one_mapping(options, work):
+    program = compile_c(work, "mappings", MAPPINGS_C)
+    for others in (10, 3000):
+        print(f"mmap and munmap beside {others:,} others: {difference(options, work, '--heap=1G', [program, str(others)]):.0f} ns", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--infprof", default=str(TOP / "build" / "infprof"))
     parser.add_argument("-n", type=int, default=11)
-    parser.add_argument("--samples", action="store_true", help="only what one sample costs")
+    parser.add_argument("--samples", action="store_true", help="only what one sample and one mapping cost")
     options = parser.parse_args()
     broken = False
     with tempfile.TemporaryDirectory() as work:
         if options.samples:
             one_sample(options, work)
+            one_mapping(options, work)
             return 0
         if (TRUTH / "malloc_storm.c").exists():
             storm = os.path.join(work, "malloc_storm")
@@ -120,6 +161,7 @@ def main():
         broken |= compare(options, work, "python", ["/usr/bin/python3", "-c", PYTHON % 300], False)
         broken |= compare(options, work, "python, longer", ["/usr/bin/python3", "-c", PYTHON % 5000], False)
         one_sample(options, work)
+        one_mapping(options, work)
     return 1 if broken else 0
 
 

@@ -51,10 +51,9 @@ static bool unmapped(uint64_t begin, uint64_t end, uint64_t since)
         bool was;
 
         end = page_end(end);
-        if (!infp_agent_maps_has(begin, end, since))
-                return false;
         was = hooks->busy(true);
-        while (new_ids(ids) && infp_agent_maps_cut(begin, end, since, ids, &cut)) {
+        while (infp_agent_maps_has(begin, end, since) && new_ids(ids) &&
+               infp_agent_maps_cut(begin, end, since, ids, &cut)) {
                 ret = true;
                 if (!cut.old.id)
                         continue;

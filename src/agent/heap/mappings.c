@@ -111,6 +111,7 @@ static uint64_t now(void)
         return infp_preload_heap.mapping();
 }
 
+/* What lay there, however it went: by another thread that has not said so yet, or by a call that does not come here. */
 static bool end(const void *begin, size_t size, uint64_t since)
 {
         const uint64_t from = (uintptr_t) begin & ~(uint64_t) (PAGE - 1);
@@ -132,8 +133,7 @@ static void *map(mmap_fn *function, const void *caller, void *address, size_t si
         mapped = function(address, size, protection, flags, file, offset);
         if (mapped == MAP_FAILED)
                 return mapped;
-        if (flags & MAP_FIXED)
-                end(mapped, size, since);
+        end(mapped, size, since);
         if (is_memory(protection, flags))
                 infp_heap_mapped((uintptr_t) mapped, size);
         return mapped;
@@ -176,6 +176,7 @@ void *infp_preload_mremap(void *old, size_t old_size, size_t size, int flags, vo
 {
         mremap_fn *function;
         uint64_t since;
+        bool was_counted;
         void *mapped;
 
         find_all();
@@ -186,9 +187,9 @@ void *infp_preload_mremap(void *old, size_t old_size, size_t size, int flags, vo
         mapped = function(old, old_size, size, flags, address);
         if (mapped == MAP_FAILED)
                 return mapped;
-        if (flags & MREMAP_FIXED)
-                end(mapped, size, since);
-        if (!(flags & 4 /* MREMAP_DONTUNMAP */) && end(old, old_size, since))
+        was_counted = !(flags & 4 /* MREMAP_DONTUNMAP */) && end(old, old_size, since);
+        end(mapped, size, since);
+        if (was_counted)
                 infp_heap_mapped((uintptr_t) mapped, size);
         return mapped;
 }
