@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/map.h"
 #include "base/thread.h"
 #include "base/time.h"
@@ -71,7 +72,7 @@ static bool is_go(const struct file *file)
         return false;
 }
 
-/* Words that allocators print, or read from the environment. Python 3.13 and later have mimalloc in them, and use it for objects, which are
+/* Words that allocators print, and hardly anybody else has: names of what they read from the environment stand in programs that set it. Python 3.13 and later have mimalloc in them, and use it for objects, which are
  * sampled. */
 static const struct {
         const char *word;
@@ -79,7 +80,7 @@ static const struct {
 } words[] = {
         { "PyMem_GetAllocator", INFP_HEAP_PROGRAM_FITS },
         { "<jemalloc>: ", INFP_HEAP_PROGRAM_JEMALLOC },
-        { "TCMALLOC_", INFP_HEAP_PROGRAM_TCMALLOC },
+        { " Bytes in use by application\n", INFP_HEAP_PROGRAM_TCMALLOC },
         { "mimalloc: ", INFP_HEAP_PROGRAM_MIMALLOC },
 };
 enum { WORDS = sizeof(words) / sizeof(words[0]), LONGEST = 32 };
@@ -199,6 +200,7 @@ static bool look_at(struct infp_heap_programs *programs, int32_t pid)
         infp_autoclose int fd = -1;
         enum infp_heap_program_kind kind;
         struct stat status;
+        uint64_t file;
         char path[64];
 
         snprintf(path, sizeof(path), "proc/%d/exe", (int) pid);
@@ -208,12 +210,14 @@ static bool look_at(struct infp_heap_programs *programs, int32_t pid)
                         tell(programs, pid, INFP_HEAP_PROGRAM_DENIED);
                 return true;
         }
-        if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
-            infp_map_get(&programs->files, (uint64_t) status.st_ino))
+        if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+                return true;
+        file = infp_hash64((const uint64_t[]){ status.st_dev, status.st_ino }, 2 * sizeof(file), 0);
+        if (infp_map_get(&programs->files, file))
                 return true;
         if (status.st_dev == programs->own_device && status.st_ino == programs->own_file)
                 return false;
-        infp_map_put(&programs->files, (uint64_t) status.st_ino, 1);
+        infp_map_put(&programs->files, file, 1);
         kind = infp_heap_program_look(fd);
         if (kind != INFP_HEAP_PROGRAM_FITS && !is_loader(programs, path))
                 tell(programs, pid, kind);

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from namespaces import unshare
 from program import run
 from pythons import PYTHONS
 
@@ -549,6 +550,9 @@ int main()
 LIVES = """\
 #include <stdlib.h>
 #include <unistd.h>
+#ifdef TEXT
+const char text[] = TEXT;
+#endif
 int main(void)
 {
         for (int i = 0; i < 1000; i++) {
@@ -572,7 +576,9 @@ def reasons(recorded):
     ("musl", ["musl-gcc"], "is not recorded: its program is one of musl"),
     ("32-bit", ["gcc", "-m32"], "is not recorded: its program has 32 bits"),
     ("jemalloc", ["gcc", "-Wl,-Bstatic", "-ljemalloc", "-Wl,-Bdynamic", "-lstdc++", "-lm", "-pthread"], "lacks the blocks of jemalloc, which is linked statically"),
+    ("tcmalloc", ["gcc", "-Wl,-Bstatic", "-ltcmalloc_minimal", "-Wl,-Bdynamic", "-lstdc++", "-lm", "-pthread"], "lacks the blocks of tcmalloc, which is linked statically"),
     ("glibc", ["gcc"], None),
+    ("text", ["gcc", '-DTEXT="TCMALLOC_RELEASE_RATE"'], None),
 ])
 def test_programs_that_are_not_seen(record, tmp_path, kind, words, sentence):
     source = tmp_path / "lives.c"
@@ -584,6 +590,22 @@ def test_programs_that_are_not_seen(record, tmp_path, kind, words, sentence):
     said = [reason for reason in reasons(done.run) if sentence and sentence in reason]
     assert len(said) == (sentence is not None) and all(reason in done.stderr and f"({kind})" in reason for reason in said), done.stderr
     assert sentence or reasons(done.run) == []
+
+
+def test_programs_of_the_same_number(infprof, run_dir, tmp_path):
+    """Files of two file systems may have the same inode: each is looked at."""
+    words = unshare()
+    source = tmp_path / "lives.c"
+    source.write_text(LIVES)
+    if run(["gcc", "-static", source, "-o", tmp_path / "program"]).returncode != 0:
+        pytest.skip("gcc -static cannot build a program here")
+    script = "\n".join(f"mkdir {name} && mount -t tmpfs none {name} && cp program {name}/{name}" for name in ("one", "two"))
+    script += f"\nstat -c %i one/one two/two\nexec {infprof} record --heap -t 100 --no-snapshots -o {run_dir} -- sh -c 'one/one & two/two; wait'"
+    done = run([*words, "sh", "-c", script], cwd=tmp_path)
+    if "mount" in done.stderr:
+        pytest.skip("no tmpfs here")
+    assert len(set(done.stdout.split()[:2])) == 1, done.stdout
+    assert sorted(name for reason in reasons(run_dir.run()) for name in ("one", "two") if f"({name})" in reason) == ["one", "two"], done.stderr
 
 
 @pytest.mark.skipif(not GO, reason="needs golang-1.19-go")
