@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "infprof/infprof.h"
+#include "ring/reader.h"
 #include "ring/writer_parts.h"
 
 /* Of this process alone, whatever the environment says. */
@@ -67,6 +68,20 @@ static inline struct infp_wire_chunk *ring_chunk(uint32_t i)
 {
         return (struct infp_wire_chunk *) (infp_writer_file.base + INFP_WRITER_CHUNKS_AT +
                                            (size_t) i * INFP_WIRE_CHUNK);
+}
+
+/* Of this process's file. */
+static inline struct infp_ring *ring_reader(bool is_consumer)
+{
+        const struct infp_ring_owner owner = {
+                .process = 1, .start_ticks = ring_head()->start_ticks, .pid = getpid(), .uid = geteuid()
+        };
+        int file = open(infp_writer_file.path, (is_consumer ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+        struct infp_ring *ring = NULL;
+        struct infp_err err;
+
+        CHECK_EQUAL(infp_ring_open(file, &owner, is_consumer, &ring, &err), 0);
+        return ring;
 }
 
 static inline enum infp_wire_state ring_state(uint32_t i)

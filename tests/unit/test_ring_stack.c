@@ -12,19 +12,6 @@
 #include "ring_file.h"
 #include "ring_sample.h"
 
-static struct infp_ring *open_reader(bool is_consumer)
-{
-        const struct infp_ring_owner owner = {
-                .process = 1, .start_ticks = ring_head()->start_ticks, .pid = getpid(), .uid = geteuid()
-        };
-        int file = open(infp_writer_file.path, (is_consumer ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-        struct infp_ring *ring = NULL;
-        struct infp_err err;
-
-        CHECK_EQUAL(infp_ring_open(file, &owner, is_consumer, &ring, &err), 0);
-        return ring;
-}
-
 static uint32_t send(const uint64_t *native, uint32_t n, uint32_t epoch, uint8_t flags)
 {
         struct infp_writer_stack stack = { .native = native, .n_native = n, .epoch = epoch, .flags = flags };
@@ -114,7 +101,7 @@ static void check_python(void)
         id = infp_writer_stack(infp_writer_begin(), &stack);
         infp_writer_end();
 
-        ring = open_reader(false);
+        ring = ring_reader(false);
         CHECK_EQUAL(infp_ring_stack(ring, id, &read), 0);
         CHECK(read.t_ns >= begin_ns && read.t_ns <= infp_now_ns());
         CHECK_EQUAL(read.epoch, 7);
@@ -161,7 +148,7 @@ static void check_bounds(void)
         infp_writer_end();
         whole = send(deep, INFP_WIRE_FRAMES, 1, 0);
         broken_off = send(deep, 1, 1, INFP_WIRE_INCOMPLETE | INFP_WIRE_PYTHON_INCOMPLETE);
-        ring = open_reader(false);
+        ring = ring_reader(false);
         CHECK_EQUAL(infp_ring_stack(ring, cut, &read), 0); /* the innermost ones */
         CHECK(read.n_addresses == 248 && read.addresses[0] == 0x1000 && read.addresses[247] == 0x1000 + 247);
         CHECK(read.n_python == 248 && read.python[0].line == 0 && read.python[247].line == 247);
@@ -195,7 +182,7 @@ static void check_late(void)
         uint32_t id;
 
         CHECK_EQUAL(infp_enable(), 0);
-        consumer = open_reader(true);
+        consumer = ring_reader(true);
         id = send(three, 3, 1, 0);
         for (unsigned turn = 0; turn < 300; turn++) {
                 for (unsigned i = 0; i < 200; i++)
@@ -208,7 +195,7 @@ static void check_late(void)
         CHECK(ring_count(INFP_WIRE_SEALED) < 200); /* they were */
         CHECK_EQUAL(infp_ring_counts(consumer)->unknown, 0);
         CHECK_EQUAL(send(three, 3, 1, 0), id);
-        late = open_reader(false);
+        late = ring_reader(false);
         for (unsigned i = 0; i < 2; i++) {
                 CHECK_EQUAL(infp_ring_stack(i ? late : consumer, id, &read), 0);
                 CHECK(read.n_addresses == 3 && memcmp(read.addresses, three, sizeof three) == 0);
@@ -232,7 +219,7 @@ static void check_between_turns(void)
 
         infp_writer_config.bytes = 2 * 1024 * 1024;
         CHECK_EQUAL(infp_enable(), 0);
-        consumer = open_reader(true);
+        consumer = ring_reader(true);
         for (unsigned i = 0; i < 60000; i++)
                 infp_set(metric, i);
         CHECK_EQUAL(infp_ring_read(consumer, false, put_nothing, &n, NULL), 1);
@@ -277,7 +264,7 @@ static void check_full(void)
                 infp_mark("mark");
         CHECK_EQUAL(ring_head()->dropped_full, 0);
         CHECK_EQUAL(ring_count_kind(INFP_WIRE_MARK), 4000);
-        ring = open_reader(true);
+        ring = ring_reader(true);
         CHECK_EQUAL(infp_ring_counts(ring)->refused_stacks, refused);
         for (unsigned i = 0; i < N; i++) {
                 if (!ids[i])
@@ -316,7 +303,7 @@ static void check_threads(void)
         uint32_t n;
 
         CHECK_EQUAL(infp_enable(), 0);
-        ring = open_reader(true);
+        ring = ring_reader(true);
         for (uintptr_t i = 0; i < THREADS; i++)
                 CHECK_EQUAL(pthread_create(&threads[i], NULL, send_all, (void *) i), 0);
         for (unsigned i = 0; i < STACKS; i++)
@@ -599,7 +586,7 @@ static void check_samples(void)
 
         infp_writer_sampler_hz_1000 = 99500;
         CHECK_EQUAL(infp_enable(), 0);
-        ring = open_reader(true);
+        ring = ring_reader(true);
         send_sample(0, 1, 3); /* nobody takes it */
         CHECK_EQUAL(infp_ring_read(ring, false, no_row, NULL, NULL), 0);
         infp_ring_on_sample(ring, see, &seen);
@@ -648,7 +635,7 @@ static void check_broken_samples(void)
 
         infp_writer_sampler_hz_1000 = 1000;
         CHECK_EQUAL(infp_enable(), 0);
-        ring = open_reader(false);
+        ring = ring_reader(false);
         infp_ring_on_sample(ring, see, &seen);
         for (unsigned i = 0; i < sizeof parts / sizeof parts[0]; i++) {
                 struct infp_wire_sample *sample = send_sample(0, 1, 3);
