@@ -3,8 +3,8 @@
  *
  * A library with C++ that is opened later, into a program without, would find these functions first, before operators of its own, and the
  * next ones are then not among those that RTLD_NEXT knows. So a program without C++ has none of these: their symbols are taken away before
- * main. What was bound before that, or where they cannot be taken away, does what libstdc++ and libc++ do: malloc. Where that has no memory,
- * those are called that the caller would have had, which call the program's handler and throw. They are not kept: that library may be closed.
+ * main. What was bound before that, or where they cannot be taken away, does what libstdc++ and libc++ do, malloc, but does not throw where
+ * that has no memory: it ends the program.
  *
  * All are looked for at once, before main: dlsym waits for a lock that another thread may hold in dlopen, for long. */
 #include <dlfcn.h>
@@ -24,8 +24,6 @@
 
 #pragma weak dlsym
 #pragma weak dladdr
-#pragma weak dlopen
-#pragma weak dlclose
 #pragma weak dlerror
 
 /* Parameters that a function does not have are whatever their registers hold, and are passed on. */
@@ -156,53 +154,18 @@ __attribute__((constructor(101))) static void find_all(void)
 
 /* ---- where there is no next one ---- */
 
-/* That of one object, also for an array: the library's own for arrays jumps to it by way of ours, and we would be the caller. By a handle:
- * the loader has a search list of those libraries alone that were opened. */
-static void *__attribute__((noinline, cold)) find_in(const char *library, unsigned index, const void *own)
+static void *__attribute__((noinline)) new_without(unsigned kind, size_t size, size_t alignment)
 {
-        void *found, *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-
-        if (!handle)
-                return NULL;
-        found = dlsym(handle, names[index & ~1U]);
-        dlclose(handle);
-        return found == own ? NULL : found;
-}
-
-static void *__attribute__((noinline, cold)) next_of(const void *caller, unsigned index, const void *own)
-{
-        static const char *const others[] = { "libstdc++.so.6", "libc++.so.1" }; /* the caller may have jumped here */
-        void *found = NULL;
-        Dl_info info;
-
-        if (!dlsym || !dlopen || !dlclose || !dladdr)
-                return NULL;
-        if (dladdr(caller, &info))
-                found = find_in(info.dli_fname, index, own);
-        for (unsigned i = 0; !found && i < sizeof(others) / sizeof(others[0]); i++)
-                found = find_in(others[i], index, own);
-        return found;
-}
-
-static void *__attribute__((noinline)) new_without(const void *caller, unsigned index, const void *own, unsigned kind,
-                                                   size_t size, size_t second, size_t third)
-{
-        new_fn *function;
-        void *block;
+        void *block = NULL;
 
         size = size ? size : 1;
         if (!(kind & ALIGNED))
                 block = malloc(size);
-        else
-                block = size + second - 1 < size ? NULL : aligned_alloc(second, (size + second - 1) & ~(second - 1));
-        if (block)
-                return block;
-        *(void **) &function = next_of(caller, index, own);
-        if (function)
-                return function(size, second, third);
-        if (!(kind & NOTHROW))
+        else if (size + alignment - 1 >= size)
+                block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
+        if (!block && !(kind & NOTHROW))
                 __builtin_trap(); /* nothing throws here */
-        return NULL;
+        return block;
 }
 
 /* ---- the functions ---- */
@@ -217,21 +180,20 @@ static void *__attribute__((noinline)) new_counted(new_fn *function, size_t size
         return block;
 }
 
-#define DEFINE_NEW(symbol, kind)                                                                                  \
-        EXPORTED new_fn symbol;                                                                                   \
-        void *symbol(size_t size, size_t second, size_t third)                                                    \
-        {                                                                                                         \
-                new_fn *function = (new_fn *) next[AT_##symbol].function;                                         \
-                                                                                                                  \
-                if (UNLIKELY(!function)) {                                                                        \
-                        find_all();                                                                               \
-                        function = (new_fn *) next[AT_##symbol].function;                                         \
-                }                                                                                                 \
-                if (UNLIKELY(!function))                                                                          \
-                        return new_without(__builtin_return_address(0), AT_##symbol, (const void *) symbol, kind, \
-                                           size, second, third);                                                  \
-                return next[AT_##symbol].is_counted ? new_counted(function, size, second, third)                  \
-                                                    : function(size, second, third);                              \
+#define DEFINE_NEW(symbol, kind)                                                                 \
+        EXPORTED new_fn symbol;                                                                  \
+        void *symbol(size_t size, size_t second, size_t third)                                   \
+        {                                                                                        \
+                new_fn *function = (new_fn *) next[AT_##symbol].function;                        \
+                                                                                                 \
+                if (UNLIKELY(!function)) {                                                       \
+                        find_all();                                                              \
+                        function = (new_fn *) next[AT_##symbol].function;                        \
+                }                                                                                \
+                if (UNLIKELY(!function))                                                         \
+                        return new_without(kind, size, second);                                  \
+                return next[AT_##symbol].is_counted ? new_counted(function, size, second, third) \
+                                                    : function(size, second, third);             \
         }
 #define DEFINE_DELETE(symbol, kind)                                             \
         EXPORTED delete_fn symbol;                                              \
