@@ -51,23 +51,3 @@ void infp_python_start_done(struct infp_python_start *start)
         infp_str_done(&start->path);
         infp_str_done(&start->torch);
 }
-
-char infp_python_start_refusal(char *const *command)
-{
-        const char *slash = strrchr(command[0], '/'), *name = slash ? slash + 1 : command[0];
-
-        if (strncmp(name, "python", 6) != 0)
-                return 0;
-        for (size_t i = 1; command[i] && command[i][0] == '-' && command[i][1] && command[i][1] != '-'; i++)
-                for (const char *letter = command[i] + 1; *letter; letter++) {
-                        if (strchr("ISE", *letter))
-                                return *letter;
-                        if (*letter == 'c' || *letter == 'm') /* what follows is the program's */
-                                return 0;
-                        if (*letter == 'W' || *letter == 'X') { /* its value follows */
-                                i += !letter[1] && command[i + 1];
-                                break;
-                        }
-                }
-        return 0;
-}

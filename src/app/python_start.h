@@ -19,6 +19,3 @@ void infp_python_start_done(struct infp_python_start *start);
 
 /* The folder of the package's folder, and whether it has its extension in C. 0 or -ENOENT. */
 int infp_python_start_find(char *ret, size_t cap, bool *ret_has_extension, struct infp_err *err);
-
-/* 'I', 'S' or 'E': with this option the command, a Python, loads no package of ours. 0: it has none, or is another program. */
-char infp_python_start_refusal(char *const *command);

@@ -20,7 +20,7 @@ struct infp_record_options {
         char **command; /* NULL: none */
         struct infp_follow_options follow;
         pid_t pids[INFP_FOLLOW_PIDS];
-        struct infp_setting settings[INFP_SOURCE_SETTINGS + 2]; /* for collectors, ended by a NULL name */
+        struct infp_setting settings[INFP_SOURCE_SETTINGS + 3]; /* for collectors, ended by a NULL name */
         char port[12];                                          /* text of --port, which settings refer to */
         bool capture;                                           /* the child's output goes to <uuid>_output.txt */
         uint64_t capture_limit;                                 /* bytes kept of it; 0: all */

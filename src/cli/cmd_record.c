@@ -25,6 +25,7 @@
 #include "cli/command.h"
 #include "cli/record_options.h"
 #include "collect/target.h"
+#include "collectors/python.h"
 #include "record/own_cgroup.h"
 #include "record/session.h"
 #include "record/tail.h"
@@ -194,7 +195,7 @@ static unsigned preload_sampler(struct record *r, struct infp_preload *preload, 
 static unsigned load_package(struct record *r, struct infp_python_start *start, const char **variables)
 {
         struct infp_err err = { "" };
-        const char refusal = r->options.python_package ? infp_python_start_refusal(r->options.command) : 0;
+        const char refusal = r->options.python_package ? infp_python_refusal(r->options.command) : 0;
         int n;
 
         if (!r->options.python_package)

@@ -404,6 +404,8 @@ static void add_settings(const struct infp_arguments *arguments, struct infp_rec
         }
         if (infp_argument_given(arguments, "memory") || ret->sampler.heap_bytes)
                 add_setting(ret, "memory", "1");
+        if (ret->python_package)
+                add_setting(ret, "python", "1");
 }
 
 int infp_name_and_port_read(const struct infp_arguments *arguments, struct infp_follow_options *ret,

@@ -428,6 +428,15 @@ def test_options_that_refuse(loaded, words, letter):
     assert done.stdout == "False\n" and f"with -{letter} " in done.stderr
 
 
+def test_sources_name_children_that_are_not_reached(loaded):
+    """Where an option is the program's own, or its text's, nothing is said."""
+    python = " ".join(PYTHONS[ONE][0])
+    done = loaded("sh", f"sleep 0.4; {python} -sI -c 'import time; time.sleep(0.6)'; {python} -c 'import time; time.sleep(0.3)' -I; "
+                        f"{python} -W ignore -c 'import time; time.sleep(0.3)' -S\n")
+    (row,) = [row for row in done.run.table("sources") if row["collector"] == "python" and row["instance"]]
+    assert row["instance"].endswith(" -I") and row["state"] == "absent" and "was started with -I: it does not load" in row["reason"]
+
+
 @pytest.mark.parametrize("words", [["-s"], ["-X", "dev"], ["-u", "-B"], ["-OO"]])
 def test_options_that_do_not(loaded, words):
     done = loaded(ONE, "import sys; print('infprof' in sys.modules)", words=words)

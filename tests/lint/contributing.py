@@ -36,7 +36,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         copy = pathlib.Path(work) / "infprof"
         copy.mkdir()
-        for name in ("src", "include", "web", "tools", "meson.build", "meson_options.txt", "LICENSE", "NOTICE"):
+        for name in ("src", "include", "python", "web", "tools", "meson.build", "meson_options.txt", "LICENSE", "NOTICE"):
             (shutil.copytree if (top / name).is_dir() else shutil.copy)(top / name, copy / name)
         (copy / "subprojects").symlink_to(top / "subprojects")
         (copy / ".deps").symlink_to(top / ".deps")
