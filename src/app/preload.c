@@ -44,8 +44,8 @@ bool infp_preload_is_wanted(const struct infp_sampler_options *options)
         if (options->cpu_hz <= 0 || options->is_blocking || options->python == INFP_PYTHON_OFF ||
             options->python == INFP_PYTHON_OUTSIDE)
                 return false;
-        return options->python == INFP_PYTHON_INSIDE || !infp_frames_object_size || !infp_rights_has(INFP_MAY_BPF) ||
-               !infp_rights_has(INFP_MAY_SAMPLE) || !may_bpf() || !may_sample();
+        return options->python == INFP_PYTHON_INSIDE || infp_bpf_is_here(NULL, NULL) < 0 ||
+               !infp_rights_has(INFP_MAY_BPF) || !infp_rights_has(INFP_MAY_SAMPLE) || !may_bpf() || !may_sample();
 }
 
 int infp_preload_find(struct infp_err *err)

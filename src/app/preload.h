@@ -14,7 +14,7 @@ struct infp_preload {
         char preload[2 * PATH_MAX + 64], agent[PATH_MAX + 64], hz[64], heap[64], tables[PATH_MAX + 64], asan[PATH_MAX];
 };
 
-/* True if mode cpu is asked for, and --python=inside was given, or --python=auto holds and BPF or perf events are not permitted here. */
+/* True if mode cpu is asked for, and --python=inside was given, or --python=auto holds and BPF or perf events are not permitted here, or libbpf is missing. */
 bool infp_preload_is_wanted(const struct infp_sampler_options *options);
 /* Finds its files beside the program or where they were installed. 0, or -ENOENT. */
 int infp_preload_find(struct infp_err *err);

@@ -2,6 +2,7 @@
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -62,3 +63,13 @@ def test_without_libdw(infprof, without):
     found = libraries(infprof)
     assert found["libdw"]["state"] == "absent" and "apt-get install libdw1" in found["libdw"]["fix"]
     assert found["libcurl"]["state"] == "ok"
+
+
+def test_without_libbpf(infprof, run_dir, without):
+    """As root, too: Python frames are read from inside."""
+    without("libbpf.so.1")
+    program = "end = __import__('time').time() + 0.5\nwhile __import__('time').time() < end: pass"
+    done = run(infprof, "record", "-o", str(run_dir), "--cpu", "--", sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    last = [row for row in run_dir.run().table("sampler") if row["mode"] == "cpu"][-1]
+    assert last["python_method"] == "a sampler inside each process" and last["python_merged"] > 10, last

@@ -299,6 +299,20 @@ static void close_object(struct infp_bpf *bpf)
         *bpf = (struct infp_bpf){ .switch_program = -1 };
 }
 
+int infp_bpf_is_here(const char **ret_fix, struct infp_err *err)
+{
+        if (!infp_frames_object_size)
+                return infp_fail(err, -ENOTSUP,
+                                 "this infprof was built without clang, so it has no BPF program for "
+                                 "Python frames");
+        pthread_once(&once, load_once);
+        if (load_r == 0)
+                return 0;
+        if (ret_fix)
+                *ret_fix = "apt-get install libbpf1";
+        return infp_fail(err, load_r, "%s", load_err.text);
+}
+
 int infp_bpf_open(uint32_t ring_bytes, uint32_t deep_bytes, uint64_t least_wait_ns, struct infp_bpf **ret,
                   const char **ret_fix, struct infp_err *err)
 {
@@ -308,15 +322,7 @@ int infp_bpf_open(uint32_t ring_bytes, uint32_t deep_bytes, uint64_t least_wait_
         int r;
 
         *ret_fix = NULL;
-        if (!infp_frames_object_size)
-                return infp_fail(err, -ENOTSUP,
-                                 "this infprof was built without clang, so it has no BPF program for "
-                                 "Python frames");
-        pthread_once(&once, load_once);
-        if (load_r < 0) {
-                *ret_fix = "apt-get install libbpf1";
-                return infp_fail(err, load_r, "%s", load_err.text);
-        }
+        INFP_TRY(infp_bpf_is_here(ret_fix, err));
         bpf = calloc(1, sizeof(*bpf));
         if (!bpf)
                 return infp_fail(err, -ENOMEM, "no memory for Python frames");

@@ -11,9 +11,12 @@
 
 struct infp_bpf;
 
+/* Whether there is a program, and a libbpf that loads it; whether the kernel allows it is another question. 0; -ENOTSUP: this infprof was built
+ * without the program; -ENOPKG: no libbpf, ret_fix says what would help. ret_fix may be NULL. */
+int infp_bpf_is_here(const char **ret_fix, struct infp_err *err);
 /* ring_bytes: of records, deep_bytes: of pieces of stacks (deep.h), each a power of two of pages. least_wait_ns: waits are timed in the
- * kernel, if it allows that, and shorter ones summed; 0: they are not. 0; -ENOTSUP: this infprof was built without the program; -ENOPKG: no
- * libbpf; or what the kernel answered: err has the reason, ret_fix what would help or NULL. The kernel's log goes to INFPROF_DEBUG. */
+ * kernel, if it allows that, and shorter ones summed; 0: they are not. 0; as infp_bpf_is_here; or
+ * what the kernel answered: err has the reason, ret_fix what would help or NULL. The kernel's log goes to INFPROF_DEBUG. */
 int infp_bpf_open(uint32_t ring_bytes, uint32_t deep_bytes, uint64_t least_wait_ns, struct infp_bpf **ret,
                   const char **ret_fix, struct infp_err *err);
 struct infp_bpf *infp_bpf_free(struct infp_bpf *bpf); /* NULL is fine; returns NULL */
