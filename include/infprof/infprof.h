@@ -91,7 +91,7 @@ INFP_API uint64_t infp_step(void);
 /* Name of this thread in tables and pictures; the kernel's own name (prctl) stays. */
 INFP_API void infp_thread_name(const char *name);
 
-/* columns: the names of those that rows will have, parted by blanks, in the order of their cells, 32 at most. Names that the infprof
+/* columns: the names of those that rows will have, separated by blanks, in the order of their cells, 32 at most. Names that the infprof
  * which reads does not know are left out there, and counted. The same names give the same table; NULL when there is no room (64). */
 INFP_API infp_table *infp_table_open(const char *name, const char *columns);
 /* t_ns: when it was, 0: now. Cells beyond the columns are left out; an integer may stand where the column has real numbers, and no

@@ -48,11 +48,12 @@ static int put(void *context, const struct infp_row *row)
 static void say_losses(const struct reading *reading, const struct infp_ring_counts *c)
 {
         if (c->dropped_full)
-                infp_notice(reading->notices,
-                            "query: process %d has dropped %s spans, attributes and marks because its ring file is "
-                            "full: the newest are missing; record it (infprof record --pid %d), which empties the "
-                            "file, or give it INFPROF_RING_BYTES=16m",
-                            (int) reading->pid, infp_count(c->dropped_full).text, (int) reading->pid);
+                infp_notice(
+                        reading->notices,
+                        "query: process %d has dropped %s spans, attributes, marks and rows because its ring file is "
+                        "full: the newest are missing; record it (infprof record --pid %d), which empties the "
+                        "file, or give it INFPROF_RING_BYTES=16m",
+                        (int) reading->pid, infp_count(c->dropped_full).text, (int) reading->pid);
         if (c->evicted_rows)
                 infp_notice(reading->notices,
                             "query: %s older rows of tables of process %d were overwritten: the newest are there; "

@@ -104,7 +104,7 @@ static void say_keep(struct infp_rings *rings, struct ring_entry *entry, const s
                 return;
         entry->told.keep = sum;
         add(text, c->dropped_full, f->dropped_full,
-            "spans, attributes and marks were dropped because its ring file was full");
+            "spans, attributes, marks and rows were dropped because its ring file was full");
         if (text->size)
                 fix = "set INFPROF_RING_BYTES=16m (the maximum) in its environment, or record fewer spans";
         add(text, c->dropped_busy, f->dropped_busy,

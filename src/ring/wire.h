@@ -329,7 +329,7 @@ struct infp_wire_sample {
         uint32_t tid, unused;  /* whose stack it is; another thread may have unwound and written it */
         struct infp_wire_text native, python;
 };
-/* A table of which rows may come. Columns are parted by blanks; a column's number is its place among them. */
+/* A table of which rows may come. Columns are separated by blanks; a column's number is its place among them. */
 struct infp_wire_table {
         struct infp_wire_record record;
         struct infp_wire_text name, columns;

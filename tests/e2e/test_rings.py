@@ -289,7 +289,7 @@ def test_what_finds_no_room_is_counted_and_said(infprof, run_dir, program, rings
     numbers = numbered(run)
     assert 1000 < len(numbers) < 100000 and numbers == list(range(len(numbers)))
     reasons = [row for row in ring_sources(run) if row["table_name"] == "spans"]
-    assert f"{100000 - len(numbers)} spans, attributes and marks were dropped" in reasons[-1]["reason"], reasons
+    assert f"{100000 - len(numbers)} spans, attributes, marks and rows were dropped" in reasons[-1]["reason"], reasons
     assert "INFPROF_RING_BYTES" in reasons[-1]["fix"]
     # The newest value of the counter is there, though its change was overwritten or not.
     assert max(row["value"] for row in run.table("counters") if row["name"] == "marks") == 100000

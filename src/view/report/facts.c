@@ -130,11 +130,12 @@ static void say_own(struct facts *facts, const struct infp_report *report)
                 say(facts, text.data);
         infp_str_clear(&text);
         if (self.ring_dropped > 0)
-                infp_str_printf(&text,
-                                "Programs dropped %s of their spans, attributes and marks, most likely because their "
-                                "ring files were full: `infprof query \"FROM sources WHERE collector = 'rings'\"` has "
-                                "the reason and the fix.",
-                                infp_fixed(self.ring_dropped, 0).text);
+                infp_str_printf(
+                        &text,
+                        "Programs dropped %s of their spans, attributes, marks and rows, most likely because their "
+                        "ring files were full: `infprof query \"FROM sources WHERE collector = 'rings'\"` has "
+                        "the reason and the fix.",
+                        infp_fixed(self.ring_dropped, 0).text);
         if (text.size)
                 say(facts, text.data);
         infp_str_clear(&text);
