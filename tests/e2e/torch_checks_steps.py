@@ -81,8 +81,43 @@ def scripted_traced_and_fx():
 
 
 @check
+def torch_compile_is_left_alone():
+    """The real one, of torch 2: not a graph more, not a break, not a compilation more than without us."""
+    if not hasattr(torch, "compile"):
+        return
+    import torch._dynamo as dynamo
+
+    def run(is_profiled):
+        dynamo.reset()
+        dynamo.utils.counters.clear()
+        (profiling.start if is_profiled else lambda how: profiling.stop())(EVERY)
+        torch.manual_seed(2)
+        model = Net().eval()
+        results = [model(torch.ones(1, 4)) for _ in range(3)]
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        results += [compiled(torch.ones(1, 4)) for _ in range(3)]
+        if is_profiled:
+            assert "__call__" not in Net.__dict__ and not torch.nn.modules.module._global_forward_hooks
+            assert len(trace(module="first")) == 3 and "torch.compile" in steps(kind="none")[0]["note"], steps()
+            fake.rows.clear()
+            profiling.start(EVERY)  # that something was compiled is seen at the start as well
+            results += [compiled(torch.ones(1, 4)), model(torch.ones(1, 4))]
+            assert not trace() and len(steps(kind="none")) == 1, (trace(), steps())
+        else:
+            results += [compiled(torch.ones(1, 4)), model(torch.ones(1, 4))]
+        return results, dict(dynamo.utils.counters["stats"]), dict(dynamo.utils.counters["frames"]), dict(dynamo.utils.counters["graph_break"])
+
+    with_us, without = run(True), run(False)
+    assert with_us[1:] == without[1:] and with_us[1]["unique_graphs"] == 1, (with_us[1:], without[1:])
+    assert all(torch.equal(a, b) for a, b in zip(with_us[0], without[0]))
+    dynamo.reset()
+    dynamo.utils.counters.clear()
+
+
+@check
 def compiled_programs_have_no_hooks():
     profiling.stop()
+    real = torch.__dict__.get("compile")
     torch.compile = lambda model, **options: model
     ours = torch.compile
     try:
@@ -110,6 +145,8 @@ def compiled_programs_have_no_hooks():
     finally:
         profiling.stop()
         del torch.compile
+        if real:
+            torch.compile = real
 
 
 @check

@@ -83,5 +83,5 @@ def traces_left():
     """Whatever the profiler could have left in torch or Python."""
     at = torch.nn.modules.module
     return [len(at._global_forward_hooks), len(at._global_forward_pre_hooks), len(gc.callbacks), "__call__" in Net.__dict__,
-            torch.optim.SGD.step, torch.optim.Optimizer._hook_for_profile, torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
+            torch.optim.SGD.step, getattr(torch.optim.Optimizer, "_hook_for_profile", None), getattr(nn.Module, "compile", None), torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
             getattr(torch, "compile", None), nn.Module.__call__]
