@@ -21,8 +21,8 @@ int infp_python_start_find(char *ret, size_t cap, bool *ret_has_extension, struc
         return 0;
 }
 
-int infp_python_start_variables(const char *torch, struct infp_python_start *ret, const char **variables,
-                                struct infp_err *err)
+int infp_python_start_variables(const char *torch, const char *budget, struct infp_python_start *ret,
+                                const char **variables, struct infp_err *err)
 {
         const char *before = getenv("PYTHONPATH");
         char folder[PATH_MAX];
@@ -37,7 +37,8 @@ int infp_python_start_variables(const char *torch, struct infp_python_start *ret
         infp_str_printf(&ret->path, "PYTHONPATH=%s/%s%s%s", folder, start_folder, before && *before ? ":" : "",
                         before ? before : "");
         if (torch)
-                infp_str_printf(&ret->torch, "INFPROF_TORCH=%s", *torch ? torch : "on");
+                infp_str_printf(&ret->torch, "INFPROF_TORCH=%s%s%s", *torch ? torch : "on", budget ? ",budget=" : "",
+                                budget ? budget : "");
         if (ret->path.failed || ret->torch.failed)
                 return infp_fail(err, -ENOMEM, "not enough memory");
         variables[n++] = ret->path.data;

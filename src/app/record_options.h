@@ -27,7 +27,8 @@ struct infp_record_options {
         bool own_cgroup;                                        /* the child runs in its own cgroup */
         bool jit_names;                                         /* it has the variables of infp_jit_names_variables */
         bool python_package;                                    /* its Python programs load infprof's package */
-        const char *torch;                   /* what --torch says, "" without a value; NULL: it is not given */
+        const char *torch_budget; /* share of the time that this may cost, "1%" or "0.01"; NULL: its default */
+        const char *torch;        /* what --torch says, "" without a value; NULL: it is not given */
         struct infp_sampler_options sampler; /* stacks; infp_sampler_is_asked: whether any are wanted */
         uint64_t baseline_ns;                /* time to measure idle power before the child starts; 0: none */
 };

@@ -200,7 +200,7 @@ static unsigned load_package(struct record *r, struct infp_python_start *start, 
 
         if (!r->options.python_package)
                 return 0;
-        n = infp_python_start_variables(r->options.torch, start, variables, &err);
+        n = infp_python_start_variables(r->options.torch, r->options.torch_budget, start, variables, &err);
         if (n < 0)
                 infp_say("record: Python programs do not load infprof's package: %s", err.text);
         else if (refusal)

@@ -147,7 +147,16 @@ static int read_python(const struct infp_arguments *arguments, struct infp_sampl
                        : infp_fail(err, -EINVAL, "--python=%s needs --cpu, --wall or --off-cpu", text);
 }
 
-/* "--python", "--torch", "--torch=HOW" */
+/* "1%" or "0.01". */
+static bool is_share(const char *text)
+{
+        const size_t size = strlen(text), digits = size && text[size - 1] == '%' ? size - 1 : size;
+        double share;
+
+        return infp_parse_f64(text, digits, &share) == 0 && share > 0 && share <= (digits < size ? 100 : 1);
+}
+
+/* "--python", "--torch", "--torch=HOW", "--torch-budget SHARE" */
 static int read_package(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
 {
         enum infp_python_way way;
@@ -159,6 +168,12 @@ static int read_package(const struct infp_arguments *arguments, struct infp_reco
                 return infp_fail(err, -EINVAL, "--python takes its value after an equals sign: --python=%s",
                                  ret->command[0]);
         ret->torch = infp_argument(arguments, "torch");
+        ret->torch_budget = infp_argument(arguments, "torch-budget");
+        if (ret->torch_budget && !is_share(ret->torch_budget))
+                return infp_fail(err, -EINVAL, "--torch-budget %s: a percentage as 1%%, or a share as 0.01",
+                                 ret->torch_budget);
+        if (ret->torch_budget && !ret->torch)
+                ret->torch = "";
         ret->python_package |= ret->torch != NULL;
         return ret->python_package && !ret->command
                        ? infp_fail(err, -EINVAL,
@@ -294,6 +309,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "blocking", NULL, "sample --cpu of a running process by stopping each thread that has a CPU for a moment (ptrace): both stacks without BPF and perf events", false },
         { 0, "python", "[WAY]", "load infprof's Python package into the Python programs of the command; with a value, how Python frames are read: outside (by a BPF program), inside (by a sampler that is preloaded into the command), off, or auto: what is permitted (default: auto); may be given both ways", true },
         { 0, "torch", "[HOW]", "--python, and profile PyTorch modules; HOW as INFPROF_TORCH takes it (default: on)", false },
+        { 0, "torch-budget", "SHARE", "--torch, and sample fewer steps where it would cost more than this: 1% (default)", false },
         { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
         { 0, "deep-stacks", "WAY", "read the rest of a stack that is larger than its copy: after (from the process's memory, just after the sample), off, or auto: by a BPF program in the same interrupt where that is permitted, else after (default: auto)", false },
         { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },

@@ -589,6 +589,8 @@ def test_a_real_probing_goes_first(loaded, tmp_path):
     (["--torch", "--pid", str(os.getpid())], "--torch needs a command after --"),
     (["--python", "inside", "--", "true"], "--python takes its value after an equals sign: --python=inside"),
     (["--torch", "0.5", "--", "true"], "--torch takes its value after an equals sign"),
+    (["--torch-budget", "a lot", "--", "true"], "--torch-budget a lot: a percentage as 1%, or a share as 0.01"),
+    (["--torch-budget", "120%", "--", "true"], "--torch-budget 120%: a percentage as 1%"),
     (["--python", "--python=maybe", "--", "true"], "--python=maybe: auto, outside, inside or off"),
 ])
 def test_bad_options(record, words, said):
@@ -604,6 +606,8 @@ def test_both_ways_of_the_option(loaded):
 def test_torch_sets_its_variable(loaded):
     text = "import os, sys; print(os.environ['INFPROF_TORCH'], any(type(f).__name__ == 'AfterImport' for f in sys.meta_path))"
     assert loaded(ONE, text, "--torch").stdout == "on True\n"
+    assert loaded(ONE, text, "--torch-budget", "2%").stdout == "on,budget=2% True\n"
+    assert loaded(ONE, text, "--torch=0.5", "--torch-budget=0.01").stdout == "0.5,budget=0.01 True\n"
     assert loaded(ONE, text, "--torch=rate0.5", environment={"INFPROF_TORCH": "off"}).stdout == "rate0.5 True\n"
 
 
