@@ -16,6 +16,7 @@ _PLACES = {
     **dict.fromkeys(("enable", "disable", "is_recording", "now_ns", "mark", "thread_name", "counter", "gauge", "span",
                      "current_span_id"), "_core"),
     **dict.fromkeys(("table", "query"), "_table"),
+    "attach": "_attach",
     "backtrace": "_backtrace",
     **dict.fromkeys(("enable_torch_profiling", "disable_torch_profiling", "step"), "_profiling"),
 }

@@ -1,5 +1,6 @@
 """`python3 -m infprof --file_to_run FILE [--is_module] [--script_args ...]` records a Python program with its output each 50 ms, as
-`infprof record --capture -t 50 -- python FILE` does. With other arguments it is the program infprof itself."""
+`infprof record --capture -t 50 -- python FILE` does; `--attach PID [--torch [HOW]]` loads the package into a running Python. With other
+arguments it is the program infprof itself."""
 import argparse
 import os
 import sys
@@ -26,8 +27,23 @@ def words_of(arguments):
     return ["record", "--capture", "-t", "50", "--", *command, *given.script_args]
 
 
+def attach_by(arguments):
+    from infprof import _attach
+
+    parser = argparse.ArgumentParser(prog="python3 -m infprof", allow_abbrev=False, description="Load infprof into a running Python.")
+    parser.add_argument("--attach", type=int, required=True, metavar="PID", help="its process id; it has to be Python 3.14 or later")
+    parser.add_argument("--torch", nargs="?", const="on", metavar="HOW", help="profile PyTorch modules, too; HOW as INFPROF_TORCH takes it")
+    given = parser.parse_args(arguments)
+    try:
+        _attach.attach(given.attach, given.torch)
+    except (OSError, RuntimeError) as error:
+        sys.exit(f"infprof: {error}")
+
+
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0].split("=")[0] == "--attach":
+        return attach_by(arguments)
     is_ours = not arguments or arguments[0].split("=")[0] in OPTIONS
     try:
         program = _place.program()

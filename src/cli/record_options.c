@@ -175,11 +175,12 @@ static int read_package(const struct infp_arguments *arguments, struct infp_reco
         if (ret->torch_budget && !ret->torch)
                 ret->torch = "";
         ret->python_package |= ret->torch != NULL;
-        return ret->python_package && !ret->command
-                       ? infp_fail(err, -EINVAL,
-                                   "--%s needs a command after --: nothing is loaded into a running process",
-                                   ret->torch ? "torch" : "python")
-                       : 0;
+        return ret->python_package && !ret->command ? infp_fail(err, -EINVAL,
+                                                                "--%s needs a command after --; `python3.14 -m infprof "
+                                                                "--attach PID` loads the package into "
+                                                                "a running Python of that version",
+                                                                ret->torch ? "torch" : "python")
+                                                    : 0;
 }
 
 /* "--off-cpu", "--off-cpu=US" */

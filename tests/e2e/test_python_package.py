@@ -431,7 +431,7 @@ def test_options_that_refuse(loaded, words, letter):
 def test_sources_name_children_that_are_not_reached(loaded):
     """Where an option is the program's own, or its text's, nothing is said."""
     python = " ".join(PYTHONS[ONE][0])
-    done = loaded("sh", f"sleep 0.4; {python} -sI -c 'import time; time.sleep(0.6)'; {python} -c 'import time; time.sleep(0.3)' -I; "
+    done = loaded("sh", f"sleep 0.4; {python} -sI -c 'import time; time.sleep(2)'; {python} -c 'import time; time.sleep(0.3)' -I; "
                         f"{python} -W ignore -c 'import time; time.sleep(0.3)' -S\n")
     (row,) = [row for row in done.run.table("sources") if row["collector"] == "python" and row["instance"]]
     assert row["instance"].endswith(" -I") and row["state"] == "absent" and "was started with -I: it does not load" in row["reason"]
@@ -634,6 +634,90 @@ def test_without_the_package(infprof, tmp_path, run_dir):
     assert done.returncode == 0 and done.stdout == "runs\n"
     assert "sitecustomize.py is missing: install infprof again" in done.stderr
     assert "sitecustomize.py is missing" in re.sub(r"\s+", " ", run([tmp_path / "bin" / "infprof", "doctor"]).stdout)
+
+
+# ---- into a running Python ----
+
+REMOTE = [name for name in ALL if re.search(r"3\.1[4-9]", name)]
+
+
+@pytest.fixture
+def running(tmp_path):
+    """running(name, text): a program that has written "ready"; killed at the end."""
+    started = []
+
+    def call(name, text, **environment):
+        program = tmp_path / "running.py"
+        program.write_text(textwrap.dedent(text))
+        own, needed = PYTHONS[name]
+        process = subprocess.Popen([*own, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, **needed, **environment})
+        started.append(process)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield call
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+LOOPS = '''\
+    import sys, time
+    print("ready", flush=True)
+    while "infprof" not in sys.modules: time.sleep(0.01)
+    infprof = sys.modules["infprof"]
+    infprof.mark("attached")
+    print(infprof.is_recording(), [p for p in sys.path if p.endswith("/python")], flush=True)
+    while True: time.sleep(0.01)
+'''
+
+
+def attach(name, package, *words, **environment):
+    own, needed = PYTHONS[name]
+    return run([*own, "-m", "infprof", *words], env={"PYTHONPATH": str(package), **needed, **environment}, timeout=60)
+
+
+@pytest.mark.skipif(not REMOTE, reason="no Python 3.14 or later")
+def test_attach(running, package, infprof):
+    process = running(REMOTE[0], LOOPS, INFPROF_RING="0")
+    done = attach(REMOTE[0], package, "--attach", process.pid)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert process.stdout.readline() == "True []\n"
+    shown = run([infprof, "query", "--pid", process.pid, "--json", "SELECT tag FROM marks"])
+    assert json.loads(shown.stdout) == [{"tag": "attached"}], shown.stderr
+    again = attach(REMOTE[0], package, "--attach", process.pid, "--torch")
+    assert (again.returncode, again.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not REMOTE, reason="no Python 3.14 or later")
+def test_attach_says_why_not(running, package, tmp_path):
+    """A process that refuses, a main thread that runs no Python, a package that fails there, a process that is not there."""
+    environment = {"TMPDIR": str(tmp_path)}
+    process = running(REMOTE[0], LOOPS, INFPROF_RING="0", PYTHON_DISABLE_REMOTE_DEBUG="1")
+    done = attach(REMOTE[0], package, "--attach", process.pid, **environment)
+    assert done.returncode == 1 and done.stderr.startswith("infprof: ") and "Traceback" not in done.stderr, done.stderr
+    assert not list(tmp_path.glob("infprof-attach-*"))
+    process = running(REMOTE[0], "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n", INFPROF_RING="0")
+    text = f"import infprof\ntry: infprof.attach({process.pid}, seconds=0.3)\nexcept TimeoutError as error: print(error)\n"
+    own, needed = PYTHONS[REMOTE[0]]
+    done = run([*own, "-c", text], env={"PYTHONPATH": str(package), **needed, **environment})
+    assert "has run no Python for 0.3 s" in done.stdout, done.stderr
+    process = running(REMOTE[0], LOOPS, INFPROF_RING="0", INFPROF_RING_BYTES="4M")
+    broken = tmp_path / "broken"
+    shutil.copytree(package, broken, ignore=shutil.ignore_patterns("*.so.p", "__pycache__"))
+    (broken / "infprof" / "_attached.py").write_text("def begin(torch): raise ValueError('broken here')\n")
+    done = attach(REMOTE[0], broken, "--attach", process.pid, **environment)
+    assert done.returncode == 1 and "says: ValueError: broken here" in done.stderr
+    assert process.poll() is None
+    done = attach(REMOTE[0], package, "--attach", 2**22 + 1, **environment)
+    assert done.returncode == 1 and "there is no process 4194305" in done.stderr
+
+
+def test_older_ones_are_refused(package):
+    name = next(name for name in ALL if name not in REMOTE)
+    done = attach(name, package, "--attach", os.getpid())
+    assert done.returncode == 1 and "takes 3.14 or later; start the program by" in done.stderr and done.stderr.count("\n") == 1
 
 
 # ---- the mission's entry ----
