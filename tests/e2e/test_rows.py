@@ -5,8 +5,11 @@ import io
 import json
 import os
 import pathlib
+import random
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -51,6 +54,10 @@ static void rows(int n)
                 infp_row(table, 0, cells, 6);
         }
 }
+static infp_table *table_of_storm(void)
+{
+        return infp_table_open("torch_trace", "seq module step");
+}
 int main(int argc, char **argv)
 {
         const char *mode = argc > 2 ? argv[2] : "";
@@ -78,6 +85,17 @@ int main(int argc, char **argv)
                 infp_cell cells[1];
                 cells[0] = of_int(100);
                 row_other(open_other("torch_trace", "seq"), 0, cells, 1);
+        }
+        for (uint32_t i = 0; !strcmp(mode, "storm"); i++) { /* until it is killed */
+                infp_cell cells[3];
+                char name[16];
+                snprintf(name, sizeof name, "m%u", i);
+                cells[0] = of_int(i);
+                cells[1] = of_text(name); /* each is another one: the arena is full soon */
+                cells[2] = of_int((int64_t) (uint32_t) (i * 2654435761u));
+                infp_row(table_of_storm(), 0, cells, 3);
+                if (i % 4 == 0)
+                        usleep(20);
         }
         if (!strcmp(mode, "wait")) {
                 puts("ready");
@@ -203,6 +221,27 @@ def test_children_of_fork_have_rows_of_their_own(record, program):
     rows = done.run.table("torch_trace")
     assert sorted(row["seq"] for row in rows) == [0, 0, 1, 1, 2, 2, 3, 4, 5]
     assert len({row["process"] for row in rows}) == 2
+
+
+def test_kills_at_random_moments_leave_nothing_torn(infprof, run_dir, program, rings):
+    seed = int.from_bytes(os.urandom(4), "little")
+    rng = random.Random(seed)
+    n_rows = 0
+    for _ in range(4):
+        recorder = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--no-finish", "--", program, "0", "storm"],
+                                    stderr=subprocess.DEVNULL)
+        pid = wait_for(lambda: [int(path.name.split("-")[0]) for path in rings.iterdir() if path.name[0] != "."], "the ring")[0]
+        time.sleep(rng.uniform(0, 0.3))  # sleep: the moment of the kill is the test's
+        os.kill(pid, signal.SIGKILL)
+        assert recorder.wait(timeout=60) == 128 + signal.SIGKILL
+        run = run_dir.run()
+        rows = run.table("torch_trace")
+        numbers = [row["seq"] for row in rows]
+        assert numbers == sorted(set(numbers)), seed
+        assert all(row["step"] == row["seq"] * 2654435761 % 2**32 and row["module"] == f"m{row['seq']}" for row in rows), seed
+        assert not [row["reason"] for row in run.table("sources") if row["collector"] == "rings" and row["state"] == "broken"], seed
+        n_rows += len(rows)
+    assert n_rows > 100, seed
 
 
 def test_two_libraries_of_one_process_have_a_file_each(infprof, record, program):
