@@ -9,8 +9,7 @@ typedef struct {
         PyObject *name;               /* NULL: begun by span_begin or span_start */
         PyObject *attributes;         /* a dict, or NULL */
         PyObject *before;             /* the innermost span of the context when this one became that; NULL: none */
-        PyObject *
-                inside; /* the innermost one in a generator that waits for its user, whose span this is; NULL: this one */
+        PyObject *inside;  /* of a generator that waits for its user: the innermost span in it; NULL: this one */
         bool is_innermost; /* of some context: pushed and not yet popped */
         unsigned depth;    /* how often it was entered */
 } Span;

@@ -413,6 +413,22 @@ def test_the_users_own_sitecustomize(loaded, tmp_path, name):
     assert done.stdout.split() == ["7", str(own), "True"]
 
 
+def test_beside_another_tool(loaded, tmp_path):
+    """One that starts by a sitecustomize of its own, in front of ours, and runs the next one as ours does."""
+    (tmp_path / "tool").mkdir()
+    (tmp_path / "tool" / "sitecustomize.py").write_text(textwrap.dedent('''\
+        import os, sys
+        path, own = sys.path, sys.modules.pop("sitecustomize")
+        sys.path = [folder for folder in path if folder != os.path.dirname(__file__)]
+        try: import sitecustomize
+        except ImportError: sys.modules["sitecustomize"] = own
+        finally: sys.path = path
+        sys.tool = 7
+    '''))
+    text = f"PYTHONPATH={tmp_path}/tool:$PYTHONPATH exec {' '.join(PYTHONS[ONE][0])} -c 'import sys; print(sys.tool, \"infprof\" in sys.modules)'\n"
+    assert loaded("sh", text).stdout == "7 True\n"
+
+
 def test_a_sitecustomize_that_fails(loaded, tmp_path):
     """Its error is site.py's to report, as without us; ImportError too."""
     (tmp_path / "own").mkdir()
