@@ -7,7 +7,7 @@ export PREFIX
 # Tests and fuzzers of several targets must not run at once: they share the two cores and the folders.
 .NOTPARALLEL:
 .DEFAULT_GOAL = help
-.PHONY: help build check check-gpu demo demo-deps bench fuzz docs install clean build-asan build-tsan build-clang build-fuzz
+.PHONY: help build check check-gpu demo demo-deps bench fuzz docs install wheel tarball clean build-asan build-tsan build-clang build-fuzz
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -44,6 +44,14 @@ docs: build ## generate docs/metrics.md anew
 install: build ## install below PREFIX (/usr/local), DESTDIR is put in front; ALIASES=profiler: also by that name
 	@.deps/venv/bin/meson install -C build --no-rebuild --quiet --skip-subprojects
 	@for name in $(ALIASES); do ln -sf infprof "$(DESTDIR)$(PREFIX)/bin/$$name"; done
+
+wheel: ## dist/infprof-*.whl for pip, which runs on most distributions
+	@tools/setup build wheel
+	@$(PYTHON) tools/wheel
+
+tarball: ## the same as a directory that runs from any place
+	@tools/setup build wheel
+	@$(PYTHON) tools/wheel --tarball
 
 build-asan build-tsan build-clang build-fuzz:
 	@tools/setup check

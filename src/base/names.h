@@ -2,7 +2,9 @@
 #pragma once
 
 #include <dirent.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 struct infp_names {
         int fd; /* borrowed; negative: no names */
@@ -23,7 +25,9 @@ static inline const char *infp_names_next(struct infp_names *names)
 
         if (names->at >= names->n) {
                 names->at = 0;
-                names->n = names->fd < 0 ? 0 : getdents64(names->fd, names->buffer, sizeof(names->buffer));
+                names->n = names->fd < 0 ? 0
+                                         : syscall(SYS_getdents64, names->fd, names->buffer,
+                                                   sizeof(names->buffer)); /* glibc has it since 2.30 */
                 if (names->n <= 0)
                         return NULL;
         }

@@ -29,10 +29,11 @@ static int load(struct infp_err *err)
 #define X(function)                                                                                                 \
         *(void **) &infp_curl.function = dlsym(library, "curl_" #function);                                         \
         if (!infp_curl.function)                                                                                    \
-                return infp_fail(err, -ENOPKG, "%s has no curl_" #function "; infprof needs version 7.87 or later", \
+                return infp_fail(err, -ENOPKG, "%s has no curl_" #function "; infprof needs version 7.62 or later", \
                                  name);
         INFP_CURL_FUNCTIONS(X)
 #undef X
+        *(void **) &infp_curl.url_strerror = dlsym(library, "curl_url_strerror");
         code = infp_curl.global_init(CURL_GLOBAL_DEFAULT);
         return code ? infp_fail(err, -EIO, "libcurl cannot be started: %s", infp_curl.easy_strerror(code)) : 0;
 }

@@ -6,7 +6,7 @@
 
 // clang-format off
 #define INFP_CURL_FUNCTIONS(X) \
-        X(global_init) X(free) X(slist_append) X(slist_free_all) X(url) X(url_cleanup) X(url_get) X(url_set) X(url_strerror) \
+        X(global_init) X(free) X(slist_append) X(slist_free_all) X(url) X(url_cleanup) X(url_get) X(url_set) \
         X(easy_cleanup) X(easy_getinfo) X(easy_init) X(easy_setopt) X(easy_strerror) \
         X(multi_add_handle) X(multi_assign) X(multi_cleanup) X(multi_info_read) X(multi_init) X(multi_remove_handle) \
         X(multi_setopt) X(multi_socket_action)
@@ -15,6 +15,7 @@
 struct infp_curl {
 #define X(name) __typeof__(&curl_##name) name;
         INFP_CURL_FUNCTIONS(X)
+        X(url_strerror) /* since 7.80, else NULL */
 #undef X
 };
 

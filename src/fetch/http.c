@@ -265,6 +265,19 @@ static int on_request(void *context, char *ip, char *local_ip, int port, int loc
         return CURL_PREREQFUNC_OK;
 }
 
+/* The same of libcurl before 7.80, which has no such call. */
+static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t n, void *context)
+{
+        struct infp_http_transfer *transfer = context;
+
+        (void) easy;
+        (void) bytes;
+        (void) n;
+        if (type == CURLINFO_HEADER_OUT)
+                transfer->result.sent_t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        return 0;
+}
+
 static bool add_header(struct infp_http_transfer *transfer, const char *line)
 {
         struct curl_slist *grown = infp_curl.slist_append(transfer->headers, line);
@@ -320,20 +333,24 @@ static int make_headers(struct infp_http_transfer *transfer, const struct infp_h
 /* Never set: redirects, cookies, netrc, proxies (also not those of the environment), HTTP/0.9, other protocols. */
 static CURLcode set_guards(CURL *easy)
 {
-        CURLcode r = CURLE_OK;
+        CURLcode r = CURLE_OK, only;
 
 #define SET(option, value) r = r ? r : infp_curl.easy_setopt(easy, option, value)
         SET(CURLOPT_NOSIGNAL, 1L);
         SET(CURLOPT_FOLLOWLOCATION, 0L);
         SET(CURLOPT_PROXY, "");
-        SET(CURLOPT_PROTOCOLS_STR, "http,https");
+        only = infp_curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+        CURL_IGNORE_DEPRECATION(
+                if (only == CURLE_UNKNOWN_OPTION) /* before 7.85 */
+                only = infp_curl.easy_setopt(easy, CURLOPT_PROTOCOLS, (long) (CURLPROTO_HTTP | CURLPROTO_HTTPS));)
+        r = r ? r : only;
         SET(CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
         SET(CURLOPT_SSL_VERIFYPEER, 1L);
         SET(CURLOPT_SSL_VERIFYHOST, 2L);
         SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
         SET(CURLOPT_USERAGENT, "infprof/" INFP_VERSION);
-        /* A name server that does not answer: the thread that asks it is left behind, not waited for. */
-        SET(CURLOPT_QUICK_EXIT, 1L);
+        /* A name server that does not answer: the thread that asks it is left behind, not waited for; before 7.87 it is waited for. */
+        infp_curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
         return r;
 }
 
@@ -366,8 +383,13 @@ static CURLcode set_request(struct infp_http_transfer *transfer, const struct in
         SET(CURLOPT_WRITEDATA, transfer);
         SET(CURLOPT_HEADERFUNCTION, on_header);
         SET(CURLOPT_HEADERDATA, transfer);
-        SET(CURLOPT_PREREQFUNCTION, on_request);
-        SET(CURLOPT_PREREQDATA, transfer);
+        if (infp_curl.easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request) != CURLE_UNKNOWN_OPTION) {
+                SET(CURLOPT_PREREQDATA, transfer);
+        } else {
+                SET(CURLOPT_VERBOSE, 1L);
+                SET(CURLOPT_DEBUGFUNCTION, on_debug);
+                SET(CURLOPT_DEBUGDATA, transfer);
+        }
         SET(CURLOPT_ERRORBUFFER, transfer->message);
         SET(CURLOPT_PRIVATE, transfer);
         return r;

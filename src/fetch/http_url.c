@@ -72,7 +72,8 @@ static int check(const char *text, const char *shown, struct infp_err *err)
         if (code == CURLUE_UNSUPPORTED_SCHEME || (scheme && strcmp(scheme, "http") && strcmp(scheme, "https")))
                 r = infp_fail(err, -EINVAL, "%s: a URL begins with http://, https:// or unix://", shown);
         else if (code != CURLUE_OK)
-                r = infp_fail(err, -EINVAL, "%s is not a URL: %s", shown, infp_curl.url_strerror(code));
+                r = infp_fail(err, -EINVAL, "%s is not a URL: %s", shown,
+                              infp_curl.url_strerror ? infp_curl.url_strerror(code) : "it is malformed");
         infp_curl.free(scheme);
         infp_curl.free(host);
         infp_curl.url_cleanup(handle);

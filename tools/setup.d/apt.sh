@@ -57,3 +57,36 @@ apt_size() {
         sed -nE 's/^Need to get (.*) of archives\.$/\1 fetched/p; s/^After this operation, (.*) of additional.*/\1 on disk/p' \
                 "$deps/log/apt.txt" | sed 's|/.* MB fetched| MB fetched|' | paste -sd, | sed 's/,/, /'
 }
+
+# apt_apart FOLDER COMMAND...: apt with lists, state and downloads of its own; the machine's are neither read nor changed
+apt_apart() {
+        local folder=$1 command=$2
+        shift 2
+        "$command" -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$folder/sources" -o Dir::State="$folder/state" \
+                -o Dir::State::status="$folder/status" -o Dir::Cache="$folder/cache" -o APT::Sandbox::User= \
+                -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Retries=2 "$@"
+}
+
+# lists_of SUITE FOLDER [TYPE]: of packages, or (deb-src) of sources. The machine's own mirror has other suites, too.
+lists_of() {
+        local suite=$1 folder=$2 type=${3:-deb} mirror
+        mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+                awk '$1 == "Debian" && $2 == "main" && $3 !~ /security/ { print $3; exit }')
+        [[ -n $mirror ]] || return 1
+        mkdir -p "$folder"/{sources,state/lists/partial,cache/archives/partial}
+        : >"$folder/status"
+        printf '%s\n' "Types: $type" "URIs: $mirror" "Suites: $suite" 'Components: main' \
+                'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg' >"$folder/sources/$suite.sources"
+        quiet apt-apart apt_apart "$folder" apt-get update
+}
+
+# unpack_apart FOLDER PACKAGE...: the files of packages, from the lists in $temp/apt, in FOLDER
+unpack_apart() {
+        local folder=$1 package
+        shift
+        mkdir "$temp/files"
+        (cd "$temp/files" && quiet apt-apart apt_apart "$temp/apt" apt-get download "$@") || return 1
+        for package in "$temp"/files/*.deb; do
+                quiet apt-apart dpkg-deb -x "$package" "$folder" || return 1
+        done
+}

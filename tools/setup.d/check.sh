@@ -37,4 +37,6 @@ setup_check() {
         install_item "Speedscope" "opens our profiles in tests" speedscope_is_ready install_speedscope ||
                 die "Speedscope could not be fetched."
         setup_pythons
+        setup_wheel
+        setup_old_root
 }

@@ -6,48 +6,15 @@ pythons=$deps/pythons/sid
 python_versions='3.13 3.14 3.15'
 pythons_are_ready() { stamp_is "$deps/pythons/.stamp" "$python_versions"; }
 
-# apt_apart FOLDER COMMAND...: apt with lists, state and downloads of its own; the machine's are neither read nor changed
-apt_apart() {
-        local folder=$1 command=$2
-        shift 2
-        "$command" -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$folder/sources" -o Dir::State="$folder/state" \
-                -o Dir::State::status="$folder/status" -o Dir::Cache="$folder/cache" -o APT::Sandbox::User= \
-                -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Retries=2 "$@"
-}
-
-# lists_of_sid FOLDER [TYPE]: of packages, or (deb-src) of sources. The machine's own mirror has sid, too.
-lists_of_sid() {
-        local folder=$1 type=${2:-deb} mirror
-        mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-                awk '$1 == "Debian" && $2 == "main" && $3 !~ /security/ { print $3; exit }')
-        [[ -n $mirror ]] || return 1
-        mkdir -p "$folder"/{sources,state/lists/partial,cache/archives/partial}
-        : >"$folder/status"
-        printf '%s\n' "Types: $type" "URIs: $mirror" 'Suites: sid' 'Components: main' \
-                'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg' >"$folder/sources/sid.sources"
-        quiet pythons apt_apart "$folder" apt-get update
-}
-
-# unpack_of_sid FOLDER PACKAGE...: their files in FOLDER
-unpack_of_sid() {
-        local folder=$1 package
-        shift
-        mkdir "$temp/files"
-        (cd "$temp/files" && quiet pythons apt_apart "$temp/apt" apt-get download "$@") || return 1
-        for package in "$temp"/files/*.deb; do
-                quiet pythons dpkg-deb -x "$package" "$folder" || return 1
-        done
-}
-
 install_pythons() {
         local version wanted=(libc6 libexpat1 zlib1g)
         temp_dir
-        lists_of_sid "$temp/apt" || return 1
+        lists_of sid "$temp/apt" || return 1
         for version in $python_versions; do # sid forgets the old ones
                 apt_apart "$temp/apt" apt-cache show "python$version-minimal" >/dev/null 2>&1 || continue
                 wanted+=("python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib")
         done
-        unpack_of_sid "$temp/sid" "${wanted[@]}" || return 1
+        unpack_apart "$temp/sid" "${wanted[@]}" || return 1
         replace "$temp/sid" "$pythons"
         stamp_set "$deps/pythons/.stamp" "$python_versions"
         item_paths=("$pythons")
@@ -65,7 +32,7 @@ debug_is_ready() { stamp_is "$pythons/.stamp-debug" "$debug_python"; }
 install_debug() {
         [[ -d $pythons ]] || return 1
         temp_dir
-        lists_of_sid "$temp/apt" && unpack_of_sid "$temp/sid" "$debug_python" "lib$debug_python" || return 1
+        lists_of sid "$temp/apt" && unpack_apart "$temp/sid" "$debug_python" "lib$debug_python" || return 1
         rm -r "$temp/sid/usr/lib/debug"
         cp -r "$temp/sid/." "$pythons"
         stamp_set "$pythons/.stamp-debug" "$debug_python"
@@ -78,7 +45,7 @@ free_is_ready() { stamp_is "$free_threaded/.stamp" "$free_version"; }
 # source_of_sid PACKAGE: in $temp/source, the newest of those that sid lists and the mirror has
 source_of_sid() {
         local package=$1 version
-        lists_of_sid "$temp/apt" deb-src || return 1
+        lists_of sid "$temp/apt" deb-src || return 1
         for version in $(apt_apart "$temp/apt" apt-cache showsrc "$package" | sed -n 's/^Version: //p' | sort -rV); do
                 mkdir "$temp/files" "$temp/source"
                 (cd "$temp/files" && apt_apart "$temp/apt" apt-get source --download-only "$package=$version") >"$deps/log/pythons.txt" 2>&1 &&

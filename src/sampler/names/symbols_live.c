@@ -344,7 +344,7 @@ static void *read_names(void *context)
                 .root_fd = shared->root_fd, .most_bytes = most_bytes, .no_lines = true, .no_demangling = true
         };
 
-        setpriority(PRIO_PROCESS, (id_t) gettid(), NICE);
+        setpriority(PRIO_PROCESS, 0, NICE); /* of this thread alone */
         if (infp_symbols_new(&options, &reader.symbols, NULL) == 0)
                 read_all(shared, &reader);
         for (unsigned i = 0; i < reader.n_processes; i++)
