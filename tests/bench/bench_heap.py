@@ -59,7 +59,7 @@ MAPPINGS_C = """\
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-static char *map(void *at) { return mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0); }
+static char *map(void *at) { return mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0); }
 static double now(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
 int main(int argc, char **argv) {
         char *room = mmap(NULL, 1 << 26, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
         for (int round = 0; round < 40; round++, usleep(20000)) {
                 double begin = now();
                 for (int i = 0; i < 500; i++)
-                        munmap(map(NULL), 4096);
+                        munmap(map(room + (1 << 25)), 4096);
                 least = now() - begin < least ? now() - begin : least;
         }
         printf("{\\"cpu_s\\": %.9f}\\n", least / 500 / 1e9);
