@@ -718,6 +718,7 @@ bool infp_ring_sampler(struct infp_ring *ring, struct infp_ring_sampler *ret)
         ret->own_ns = atomic_load(&head->sampler_own_ns);
         ret->cpu_ns = atomic_load(&head->sampler_cpu_ns);
         ret->unmapped = atomic_load(&head->sampler_unmapped);
+        ret->closed = atomic_load(&head->tables_closed);
         infp_guarded_map_end();
         return ret->hz > 0;
 }

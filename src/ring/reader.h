@@ -115,7 +115,7 @@ struct infp_ring_sampler {
         uint32_t state;  /* enum infp_wire_sampler of wire.h; 0: it has not begun */
         uint32_t python; /* major << 8 | minor; 0: not known */
         double hz;       /* that it was asked for */
-        uint64_t period_ns, busy, skipped, own_ns, cpu_ns, unmapped;
+        uint64_t period_ns, busy, skipped, own_ns, cpu_ns, unmapped, closed;
 };
 bool infp_ring_sampler(struct infp_ring *ring, struct infp_ring_sampler *ret); /* false: the file is no sampler's */
 /* A heap agent inside the process (wire.h): blocks that were sampled, and those of them that were freed. Called as infp_ring_sample_fn; what is freed

@@ -165,6 +165,7 @@ struct infp_wire_head {
 
         _Atomic uint64_t evicted_rows;   /* of tables: those among evicted_bytes; by the writer, as the next */
         _Atomic uint64_t refused_tables; /* too many, or too many columns */
+        _Atomic uint64_t tables_closed;  /* libraries of its unwind tables that it has closed: it needs newer ones */
 };
 #define INFP_WIRE_WINDOW(number, half) ((uint64_t) (half) << 32 | (number))
 enum {

@@ -258,6 +258,82 @@ def test_beside_samples_of_the_cpu(record, tmp_path):
         shutil.rmtree(done.run.path)
 
 
+# Each has a frame of its own size, so that the rules of the other one lead nowhere.
+PLUGIN = """\
+#include <stdlib.h>
+__attribute__((noinline)) void *NAME_inner(int n) { char room[ROOM]; void *p; __asm__ volatile("" : : "r"(room) : "memory"); p = malloc(40000); __asm__ volatile("" : "+r"(p) : "r"(room)); return n ? p : room; }
+__attribute__((noinline)) void *NAME_outer(int n) { char room[2 * ROOM]; void *p; __asm__ volatile("" : : "r"(room) : "memory"); p = NAME_inner(n); __asm__ volatile("" : "+r"(p) : "r"(room)); return p; }
+void take(int n) { for (int i = 0; i < n; i++) { void *volatile p = NAME_outer(1); free(p); } }
+"""
+OPENS = """\
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static unsigned long newest(void)
+{
+        DIR *tables = opendir(getenv("INFPROF_AGENT_TABLES"));
+        unsigned long most = 0, number;
+        char own[32];
+        snprintf(own, sizeof own, ".sampler-%d-", getpid());
+        for (struct dirent *entry; (entry = readdir(tables));)
+                if (!strncmp(entry->d_name, own, strlen(own)) && (number = strtoul(strrchr(entry->d_name, '-') + 1, NULL, 10)) > most)
+                        most = number;
+        closedir(tables);
+        return most;
+}
+/* Until infprof has looked at what is mapped, and nothing has changed for 0.3 s. */
+static void wait_for_tables(unsigned long before)
+{
+        unsigned long last = before;
+        for (int i = 0, still = 0; i < 4000 && (last == before || still < 60); i++, usleep(5000)) {
+                const unsigned long now = newest();
+                still = now == last ? still + 1 : 0;
+                last = now;
+        }
+}
+int main(int argc, char **argv)
+{
+        wait_for_tables(0);
+        for (int i = 1; i < argc; i++) {
+                const unsigned long before = newest();
+                void *library = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
+                void (*take)(int) = (void (*)(int)) dlsym(library, "take");
+                printf("%lx\\n", (unsigned long) take >> 12);
+                take(20);
+                wait_for_tables(before);
+                take(180);
+                dlclose(library);
+        }
+        return 0;
+}
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize("option", ["--heap=1K", "--heap=exact"])
+@pytest.mark.parametrize("order", ["abab", "aaa"])
+def test_libraries_that_take_each_others_place(record, build, tmp_path, order, option):
+    """Stacks of a library that is opened where another one was are its own, also of the same one anew; --heap=exact has some that are not whole."""
+    for name, room in (("a", 64), ("b", 4096)):
+        build(PLUGIN.replace("NAME", name).replace("ROOM", str(room)), "gcc", "-O1", "-g", "-fno-builtin", "-fomit-frame-pointer", "-fno-optimize-sibling-calls",
+              "-shared", "-fPIC", name=f"{name}.so")
+    path = build(OPENS, "gcc", "-O1", "-g", "-fno-builtin", "-fomit-frame-pointer", "-D_GNU_SOURCE")
+    done = record(option, "--no-snapshots", command=[path, *(tmp_path / f"{name}.so" for name in order)])
+    assert done.returncode == 0, done.stderr
+    assert len(set(done.stdout.split())) == 1, done.stdout
+    found = collections.Counter()
+    for row in waits.rows(done.run, "heap-allocated"):
+        if row.weight == 40000 * row.samples:
+            found[tuple(frame.name for frame in row.frames)[-4:]] += row.samples
+    whole = {name: ("main", "take", f"{name}_outer", f"{name}_inner") for name in set(order)}
+    assert {name: found[whole[name]] + (found[whole[name][-1:]] if option == "--heap=exact" else 0) for name in whole} == {
+        name: 200 * order.count(name) for name in whole}, found
+    assert sum(found.values()) == 200 * len(order), found
+
+
 # ---- harm ----
 
 CALLS = """\

@@ -240,13 +240,34 @@ static int remove_directory(void **state)
         return system(command);
 }
 
+/* What is forgotten has no length, under another id, until there are newer ones. */
+static void test_forgotten(void **state)
+{
+        struct offer offer = sound(1);
+        uint32_t id;
+
+        (void) state;
+        infp_agent_tables_reset();
+        give(&offer, sizeof(offer), 0600);
+        assert_non_null(now());
+        id = now()->id;
+        assert_false(infp_agent_tables_forget(0x2000, 0x3fff) || infp_agent_tables_forget(0x5000, 0x9000));
+        assert_int_equal(now()->id, id);
+        assert_true(infp_agent_tables_forget(0x2000, 0x4000));
+        assert_false(infp_agent_tables_forget(0x2000, 0x4000));
+        assert_int_not_equal(now()->id, id);
+        assert_int_equal(now()->mappings[1].end, now()->mappings[1].begin);
+        assert_int_equal(now()->mappings[0].end, 0x2000);
+        offer.head.number = 2;
+        give(&offer, sizeof(offer), 0600);
+        assert_int_equal(now()->mappings[1].end, 0x4000);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_sound),
-                cmocka_unit_test(test_cut_short),
-                cmocka_unit_test(test_refused),
-                cmocka_unit_test(test_broken_tables),
+                cmocka_unit_test(test_sound),         cmocka_unit_test(test_cut_short), cmocka_unit_test(test_refused),
+                cmocka_unit_test(test_broken_tables), cmocka_unit_test(test_forgotten),
         };
 
         return cmocka_run_group_tests(tests, make_directory, remove_directory);

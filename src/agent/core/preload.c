@@ -2,9 +2,9 @@
  * names functions of libc by weak references alone: in a program with another libc (musl) they may be absent, and nothing is done.
  * Static, 32-bit and setuid programs do not load it at all.
  *
- * In a process that has a Python interpreter from its start, or whose heap is sampled, it loads the agent. There alone sigaction, signal and pthread_create do
- * more than to call the next library's: the agent's own signal must never reach a handler of the program, or end it when the program
- * restores the default, and each thread gets a timer of its own. */
+ * In a process that has a Python interpreter from its start, or whose heap is sampled, it loads the agent. There alone sigaction, signal,
+ * pthread_create and dlclose do more than to call the next library's: the agent's own signal must never reach a handler of the program, or end it when the program
+ * restores the default, each thread gets a timer of its own, and tables of libraries that are closed are forgotten. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -30,9 +30,12 @@ extern infp_preload_sigaction_fn *_Atomic infp_preload_sigaction;
 EXPORTED infp_preload_sigaction_fn *_Atomic infp_preload_sigaction;
 extern infp_preload_thread_fn *_Atomic infp_preload_thread;
 EXPORTED infp_preload_thread_fn *_Atomic infp_preload_thread;
+extern infp_preload_close_fn *_Atomic infp_preload_close;
+EXPORTED infp_preload_close_fn *_Atomic infp_preload_close;
 
 typedef int sigaction_fn(int, const struct sigaction *, struct sigaction *);
 typedef sighandler_t signal_fn(int, sighandler_t);
+typedef int dlclose_fn(void *);
 typedef int pthread_create_fn(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
 
 /* Those of the next library, which may wrap libc's, too: found once, since dlsym waits for locks of the loader. NULL: not yet, or there is
@@ -40,6 +43,7 @@ typedef int pthread_create_fn(pthread_t *, const pthread_attr_t *, void *(*) (vo
 static sigaction_fn *_Atomic next_sigaction;
 static signal_fn *_Atomic next_signal;
 static pthread_create_fn *_Atomic next_pthread_create;
+static dlclose_fn *_Atomic next_dlclose;
 
 static void *find_next(const char *name)
 {
@@ -114,8 +118,22 @@ EXPORTED int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attribu
         return result;
 }
 
+/* Where there is no next one the library stays. */
+EXPORTED int dlclose(void *handle)
+{
+        infp_preload_close_fn *hook = infp_preload_close;
+        dlclose_fn *next = next_dlclose;
+
+        if (!next)
+                *(void **) &next = find_next("dlclose");
+        if (!next)
+                return 0;
+        return hook ? hook(handle, next) : next(handle);
+}
+
 static void find_all(void)
 {
+        *(void **) &next_dlclose = find_next("dlclose");
         *(void **) &next_sigaction = find_next("sigaction");
         *(void **) &next_signal = find_next("signal");
         *(void **) &next_pthread_create = find_next("pthread_create");

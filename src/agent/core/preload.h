@@ -19,3 +19,7 @@ typedef bool infp_preload_sigaction_fn(int number, const struct sigaction *actio
 /* Set by the agent: the program has made a thread. */
 typedef void infp_preload_thread_fn(pthread_t thread);
 #define INFP_PRELOAD_THREAD_HOOK "infp_preload_thread"
+
+/* Set by the agent: the program closes a library; next does it. */
+typedef int infp_preload_close_fn(void *handle, int (*next)(void *handle));
+#define INFP_PRELOAD_CLOSE_HOOK "infp_preload_close"

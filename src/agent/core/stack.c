@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/core/area.h"
+#include "agent/core/closing.h"
 #include "agent/core/machine.h"
 #include "agent/core/memory.h"
 #include "agent/core/tables.h"
@@ -22,11 +23,13 @@ bool infp_agent_stacks_begin(const char *tables)
         static bool is_begun;
         uint8_t byte;
 
-        if (!is_begun)
-                is_begun = infp_agent_tables_set_directory(tables) &&
-                           infp_agent_memory_copy((uint64_t) (uintptr_t) tables, &byte, 1) == 1 &&
-                           infp_agent_areas_make(sizeof(struct infp_agent_stack)) == 0 &&
-                           infp_agent_moments_make() == 0;
+        if (is_begun)
+                return true;
+        is_begun = infp_agent_tables_set_directory(tables) &&
+                   infp_agent_memory_copy((uint64_t) (uintptr_t) tables, &byte, 1) == 1 &&
+                   infp_agent_areas_make(sizeof(struct infp_agent_stack)) == 0 && infp_agent_moments_make() == 0;
+        if (is_begun)
+                infp_agent_closing_begin();
         return is_begun;
 }
 

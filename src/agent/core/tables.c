@@ -87,6 +87,28 @@ void infp_agent_tables_reset(void)
         atomic_store(&users, 0);
 }
 
+/* Under an id of their own: what others have cached, or are about to, is of the id before. */
+bool infp_agent_tables_forget(uint64_t begin, uint64_t end)
+{
+        uint64_t its_number;
+        const struct infp_unwind_space *all = infp_agent_tables_begin(&its_number);
+        bool ret = false;
+
+        for (uint32_t i = 0; all && i < all->n_mappings; i++) {
+                struct infp_unwind_mapping *mapping = (struct infp_unwind_mapping *) &all->mappings[i];
+
+                if (mapping->begin < begin || mapping->end > end || mapping->begin == mapping->end)
+                        continue;
+                __atomic_store_n(&mapping->end, mapping->begin, __ATOMIC_RELAXED);
+                ret = true;
+        }
+        if (ret)
+                __atomic_store_n(&space.id, __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
+        if (all)
+                infp_agent_tables_end();
+        return ret;
+}
+
 /* A copy: to touch a mapped file that is cut short would end the program. NULL: it cannot be read whole. */
 static const uint8_t *copy_of(int fd, uint64_t size)
 {

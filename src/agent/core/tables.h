@@ -1,6 +1,7 @@
 /* The unwind tables of this process, as its recorder has laid them out (struct infp_wire_tables): mapped, and never made here. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "unwind/walk.h"
@@ -13,6 +14,8 @@ bool infp_agent_tables_set_directory(const char *path);
 void infp_agent_tables_load(uint64_t number, int32_t pid, uint64_t start_ticks);
 uint64_t infp_agent_tables_number(void); /* that is loaded; 0: none */
 void infp_agent_tables_reset(void);      /* in a child of fork */
+/* Nothing is known of these addresses, until there are newer ones. False: nothing was. */
+bool infp_agent_tables_forget(uint64_t begin, uint64_t end);
 
 /* For one walk. NULL: there are none, or they are being replaced; then no end. */
 const struct infp_unwind_space *infp_agent_tables_begin(uint64_t *ret_number);

@@ -55,12 +55,28 @@ static void find(struct infp_inside_exact_site *site, struct infp_inside_sites *
         struct infp_ring_stack stack;
         const bool has_stack = now->stack && infp_ring_stack(reader->ring, now->stack, &stack) == 0;
 
+        if (has_stack && stack.is_incomplete && reader->is_stale && !is_last && ++site->tries < TRIES)
+                return; /* maybe for the same reason */
         if (!reader->find(reader->context, now->t_ns, now->tid, has_stack ? &stack : NULL, &found) &&
             ++site->tries < TRIES && !is_last)
                 return;
         if (!has_stack)
                 infp_stacks_extend(reader->stacks, &found, INFP_FRAME_UNKNOWN, "[other stacks]");
         site->site = infp_inside_sites_of(sites, &found);
+}
+
+void infp_inside_exact_find(struct infp_inside_exact *exact, struct infp_inside_sites *sites,
+                            const struct infp_inside_exact_reader *reader)
+{
+        take_new_sites(exact, sites, reader);
+        for (uint32_t i = 0; i < exact->n; i++) {
+                struct infp_inside_exact_site *site = &exact->list[i];
+                struct infp_ring_site now;
+
+                if (site->site == INFP_INSIDE_NO_SITE && infp_ring_site(reader->ring, site->id, &now) == 0 &&
+                    now.allocations)
+                        find(site, sites, reader, &now, false);
+        }
 }
 
 /* ---- a window ---- */

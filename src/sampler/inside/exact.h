@@ -27,7 +27,12 @@ struct infp_inside_exact_reader {
         bool (*find)(void *context, uint64_t t_ns, int32_t tid, const struct infp_ring_stack *stack,
                      struct infp_stack_found *ret);
         void *context;
+        bool is_stale; /* what find knows of the process's code is older than that */
 };
+
+/* Finds new stacks by the code that is known now: other code may lie there when that is looked at anew. */
+void infp_inside_exact_find(struct infp_inside_exact *exact, struct infp_inside_sites *sites,
+                            const struct infp_inside_exact_reader *reader);
 
 /* Ends the window of heap_windows when it is time. */
 void infp_inside_exact_turn(struct infp_inside_exact *exact, struct infp_inside_sites *sites,

@@ -49,9 +49,10 @@ struct process {
         uint64_t listed_ns;                 /* in the turn of which they were read */
         struct infp_map frames;             /* code and line -> id of the named frame */
         uint64_t number, version;           /* of the tables that were offered; 0: none yet */
-        bool is_stale;                      /* it has mapped something that its tables do not have */
-        uint64_t reread_ns, pause_ns;       /* when its mappings may be read again */
-        uint64_t offered_ns, from_ns;       /* its samples count from here on: those of before were perf's */
+        bool is_stale;                /* it has mapped something that its tables do not have, or closed a library */
+        uint64_t n_closed;            /* of these when its mappings were read last */
+        uint64_t reread_ns, pause_ns; /* when its mappings may be read again */
+        uint64_t offered_ns, from_ns; /* its samples count from here on: those of before were perf's */
         bool has_sampled, is_over;
         uint32_t said_state;
         uint64_t read_ns, newest_ns; /* when it was read last, and of its newest sample */
@@ -390,8 +391,10 @@ static bool find_stack_of_site(void *context, uint64_t t_ns, int32_t tid, const 
 static struct infp_inside_exact_reader exact_reader(struct infp_inside *inside, struct process *process)
 {
         inside->process = process;
-        return (struct infp_inside_exact_reader){ process->ring, &process->heap_counts, inside->options.stacks,
-                                                  find_stack_of_site, inside };
+        return (struct infp_inside_exact_reader){
+                process->ring, &process->heap_counts, inside->options.stacks, find_stack_of_site,
+                inside,        process->is_stale
+        };
 }
 
 static void turn_heap(struct infp_inside *inside, struct process *process, uint64_t now_ns)
@@ -426,10 +429,16 @@ static bool open_directory(struct infp_inside *inside)
 
 static void reread(struct infp_inside *inside, struct process *process, uint64_t now_ns)
 {
+        const struct infp_inside_exact_reader reader = exact_reader(inside, process);
+
         /* What was unmapped and replaced shows by nothing. */
         if (now_ns < process->reread_ns || (!process->is_stale && now_ns < process->reread_ns + refresh_ns))
                 return;
+        infp_ring_heap(process->ring, &process->heap_counts);
+        if (process->heap_counts.is_exact)
+                infp_inside_exact_find(&process->exact, &process->heap.sites, &reader);
         infp_stacks_reread(inside->options.stacks, process->own.pid, now_ns);
+        process->n_closed = process->counts.closed;
         process->is_stale = false;
         /* Code that is made at run time may be new each time. */
         process->pause_ns = process->pause_ns ? 2 * process->pause_ns : turn_ns;
@@ -441,10 +450,12 @@ static void reread(struct infp_inside *inside, struct process *process, uint64_t
 static void offer_tables(struct infp_inside *inside, struct process *process, uint64_t now_ns)
 {
         const int32_t pid = process->own.pid;
-        const uint64_t version = infp_inside_tables_version(inside->options.stacks, pid);
+        /* What it has closed it has forgotten, also where the same library lies there again. */
+        const uint64_t mapped = infp_inside_tables_version(inside->options.stacks, pid),
+                       version = mapped ^ process->n_closed << 32;
         int r;
 
-        if (!version || version == process->version || !open_directory(inside))
+        if (!mapped || version == process->version || !open_directory(inside))
                 return;
         r = infp_inside_tables_write(inside->options.stacks, pid, inside->directory, &process->own.owner,
                                      process->number + 1);
@@ -594,7 +605,7 @@ static int no_row(void *context, const struct infp_row *row)
 
 static void read_ring(struct infp_inside *inside, struct process *process, uint64_t now_ns, bool last)
 {
-        const uint64_t unmapped = process->counts.unmapped;
+        const uint64_t unmapped = process->counts.unmapped, closed = process->counts.closed;
         const uint32_t state = process->counts.state;
 
         infp_ring_sampler(process->ring, &process->counts);
@@ -602,7 +613,7 @@ static void read_ring(struct infp_inside *inside, struct process *process, uint6
         if (inside->options.has_records && state != process->counts.state &&
             process->counts.state == INFP_WIRE_SAMPLER_RUNS && now_ns >= process->offered_ns + grace_ns)
                 process->from_ns = now_ns;
-        process->is_stale |= process->counts.unmapped != unmapped;
+        process->is_stale |= process->counts.unmapped != unmapped || process->counts.closed != closed;
         inside->process = process;
         inside->now_ns = now_ns;
         while (infp_ring_read(process->ring, last, no_row, NULL, NULL) == 1)
