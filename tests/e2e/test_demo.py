@@ -28,4 +28,4 @@ def test_the_model_has_modules(infprof, run_dir):
                            "--seconds", "3"], capture_output=True, text=True, timeout=150)
     assert done.returncode == 0 and re.search(r"^[0-9]+ requests, [0-9]+ tokens$", done.stdout, re.M), done
     told = subprocess.run([infprof, "report", "-r", run_dir, "torch"], check=True, capture_output=True, text=True).stdout
-    assert re.search(r"layers\.\d\.self_attn\b.* Attention$", told, re.M) and "prefill" in told, told
+    assert re.search(r"layers\.\d\.(self_attn|mlp)\.\w+ .* Linear$", told, re.M) and "prefill" in told, told
