@@ -17,9 +17,9 @@ enum { MODULE, STAGE, CLASS, DURATION, SELF, GROWTH };
 static const char *const trace_columns[] = { "module", "stage", "class", "duration", "self_duration", "growth", NULL };
 enum { STEP, PHASE, SHAPE, KIND, STEP_DURATION, GC, DATA, NOTE };
 static const char *const step_columns[] = { "step", "phase", "shape", "kind", "duration", "gc", "data", "note", NULL };
-enum { PROCESS, PAIRS, EVERY, FULL, FULL_LOW, FULL_HIGH, OWN, OVERHEAD, LOW, HIGH };
-static const char *const overhead_columns[] = { "process", "pairs",    "every", "full", "full_low", "full_high",
-                                                "own",     "overhead", "low",   "high", NULL };
+enum { PROCESS, PAIRS, EVERY, HOOKS, HOOKS_LOW, HOOKS_HIGH, OWN, OVERHEAD, LOW, HIGH };
+static const char *const overhead_columns[] = { "process", "pairs",    "every", "hooks", "hooks_low", "hooks_high",
+                                                "own",     "overhead", "low",   "high",  NULL };
 enum { GC_DURATION, GC_SHORT, GC_SHORT_DURATION };
 static const char *const gc_columns[] = { "duration", "short", "short_duration", NULL };
 
@@ -204,9 +204,9 @@ static int take_overhead(void *context, const struct infp_batch *batch, const in
                 .process_id = process,
                 .pairs = (int64_t) infp_cell_number(batch, at[PAIRS], row),
                 .every = (int64_t) infp_cell_number(batch, at[EVERY], row),
-                .full = infp_cell_number(batch, at[FULL], row),
-                .full_low = infp_cell_number(batch, at[FULL_LOW], row),
-                .full_high = infp_cell_number(batch, at[FULL_HIGH], row),
+                .hooks = infp_cell_number(batch, at[HOOKS], row),
+                .hooks_low = infp_cell_number(batch, at[HOOKS_LOW], row),
+                .hooks_high = infp_cell_number(batch, at[HOOKS_HIGH], row),
                 .own = infp_cell_number(batch, at[OWN], row),
                 .overhead = infp_cell_number(batch, at[OVERHEAD], row),
                 .low = infp_cell_number(batch, at[LOW], row),

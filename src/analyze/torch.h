@@ -46,7 +46,7 @@ struct infp_torch_phase {
 struct infp_torch_overhead {
         uint64_t process_id;
         int64_t pairs, every;
-        double full, full_low, full_high, own, overhead, low, high;
+        double hooks, hooks_low, hooks_high, own, overhead, low, high;
 };
 
 struct infp_torch_report {

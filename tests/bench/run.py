@@ -107,6 +107,8 @@ def main():
     code |= unwind()
     title("The heap: what sampling it costs a program")
     code |= run([sys.executable, HERE / "bench_heap.py", "--infprof", options.infprof, *(["-n", "3"] if options.quick else [])])
+    title("PyTorch's modules: what hooks cost a program (CPU time)")
+    code |= run([sys.executable, HERE / "bench_torch.py", "--infprof", options.infprof, *(["-n", "3"] if options.quick else [])])
     for verb, what in SAMPLER:
         title(f"Sampling of stacks: {what}")
         code |= run([sys.executable, HERE / "bench_sampler.py", verb, "--infprof", options.infprof, *(["--quick"] if options.quick else [])])

@@ -12,6 +12,23 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = "/usr/bin/python3"
+NEWER = pathlib.Path(os.environ.get("INFPROF_TORCH_ROOT", HERE.parents[1] / ".deps" / "bench" / "torch"))  # files of Debian 13, unpacked
+
+
+def of_newer_torch():
+    """(words that start its Python, what its environment needs); None: it is not here."""
+    libraries = NEWER / "usr" / "lib" / "x86_64-linux-gnu"
+    program = next(iter(sorted((NEWER / "usr" / "bin").glob("python3.*[0-9]"))), None)
+    if program is None:
+        return None
+    path = ":".join(str(libraries / folder) for folder in (".", "blas", "lapack"))
+    return ([str(libraries / "ld-linux-x86-64.so.2"), "--library-path", path, str(program)],
+            {"PYTHONHOME": str(NEWER / "usr"), "PYTHONPATH": str(NEWER / "usr" / "lib" / "python3" / "dist-packages")})
+
+
+TORCHES = {name: start for name, start in (("system", ([PYTHON], {})), ("newer", of_newer_torch())) if start}
+
+
 @functools.lru_cache(maxsize=None)
 def has_torch():
     return subprocess.run([PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode == 0
@@ -24,11 +41,13 @@ def torch():
 
 
 @pytest.mark.parametrize("part", ["hooks", "steps"])
-def test_checks(part):
-    """Importing torch takes a second, so the checks of a file run in one process."""
+@pytest.mark.parametrize("which", TORCHES)
+def test_checks(which, part):
+    """Importing torch takes a second, so the checks of a file run in one process. `newer`: where tools/setup bench has put PyTorch 2."""
+    words, environment = TORCHES[which]
     names = re.findall(r"^@check\ndef (\w+)", (HERE / f"torch_checks_{part}.py").read_text(), re.MULTILINE)
-    done = subprocess.run([PYTHON, str(HERE / "torch_checks.py"), *names], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=170)
+    done = subprocess.run([*words, str(HERE / "torch_checks.py"), *names], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=170, env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout.splitlines()[-1])
     assert list(results) == names and len(names) > 10
@@ -98,8 +117,9 @@ def test_a_recording_has_what_the_modules_cost(infprof, profiled, run_dir):
     for name, module_slept in slept.items():
         mine = sorted((row for row in rows if row["module"] == name), key=lambda row: row["t_ns"])
         apart = [row["self_duration"] - seconds for row, seconds in zip(mine, module_slept)]
+        # The hooks themselves, on a machine whose caches others use, are a tenth of a millisecond.
         error = statistics.stdev(apart) / len(apart)**0.5
-        assert len(apart) == 60 and abs(statistics.mean(apart)) < 3 * error + 50e-6, (name, statistics.mean(apart), error)
+        assert len(apart) == 60 and abs(statistics.mean(apart)) < 3 * error + 200e-6, (name, statistics.mean(apart), error)
         assert all(row["duration"] >= SLEEPS[name] for row in mine)
     steps = sorted(done.run.table("torch_steps"), key=lambda row: row["step"])
     assert [row["phase"] for row in steps] == (["prefill"] + ["decode"] * 9) * 6 and [row["step"] for row in steps] == list(range(60))

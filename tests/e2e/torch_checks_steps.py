@@ -217,7 +217,7 @@ def overhead_is_seen_and_kept_small():
         if rows and rows[-1]["every"] > 10:
             break
     last = rows[-1]
-    assert last["full_low"] <= last["full"] <= last["full_high"] and last["full_low"] > 0.1, last
+    assert last["hooks_low"] <= last["hooks"] <= last["hooks_high"] and last["hooks_low"] > 0.1, last
     assert last["low"] <= last["overhead"] <= last["high"] and last["every"] > 10, last
     assert all(row["hooked"] > 0 and row["bare"] > 0 for row in rows)
 

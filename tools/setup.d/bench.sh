@@ -49,5 +49,7 @@ setup_bench() {
                 die "psrecord, py-spy, Austin and Scalene could not be installed."
         install_item "a debug build of Python 3.14, of Debian sid" "its frames are read in bench" debug_is_ready install_debug ||
                 say "    not there: bench does without it"
+        install_item "PyTorch 2 of Debian 13" "its modules are profiled; 0.2 GB to fetch" torch_is_ready install_torch ||
+                say "    not there: bench does without it"
         setup_free
 }

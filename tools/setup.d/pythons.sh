@@ -71,6 +71,23 @@ install_free() {
         item_paths=("$free_threaded")
 }
 
+# PyTorch 2 for the CPU: Debian 13's, with all that it needs, started by that Debian's loader.
+newer_torch=$deps/bench/torch
+torch_suite=trixie
+torch_is_ready() { stamp_is "$newer_torch/.stamp" "$torch_suite"; }
+install_torch() {
+        local package
+        temp_dir
+        lists_of "$torch_suite" "$temp/apt" || return 1
+        quiet apt-apart apt_apart "$temp/apt" apt-get install -y --download-only --no-install-recommends python3-torch || return 1
+        for package in "$temp"/apt/cache/archives/*.deb; do
+                quiet apt-apart dpkg-deb -x "$package" "$temp/torch" || return 1
+        done
+        stamp_set "$temp/torch/.stamp" "$torch_suite"
+        replace "$temp/torch" "$newer_torch"
+        item_paths=("$newer_torch")
+}
+
 setup_free() {
         local free_version free_threaded
         for free_version in $free_versions; do

@@ -5,26 +5,44 @@ not known make a plain `forward`."""
 PREFILL, DECODE, TRAIN, FORWARD = "prefill", "decode", "train", "forward"
 
 
-def look(torch, module, args, kwargs):
-    """(phase, shape as text, class of steps that are compared with each other)"""
-    tensor = kwargs.get("input_ids")
-    embeds = None
-    if tensor is None:
-        tensor = embeds = kwargs.get("inputs_embeds")
-    if tensor is None:
-        tensor = _first(torch.Tensor, args) if args else None
+MOST_KNOWN = 1024  # shapes of a model
+
+
+def look(torch, module, args, kwargs, known):
+    """(phase, shape as text, class of steps that are compared with each other). known: a dictionary of the model's own, for a tensor has
+    to be asked for each thing that it knows, and after a step nothing of that is in the CPU's caches."""
+    tensor = args[0] if args else None
+    is_embedded = False
+    if kwargs and not isinstance(tensor, torch.Tensor):
+        tensor = kwargs.get("input_ids")
         if tensor is None:
-            tensor = _first(torch.Tensor, tuple(kwargs.values()))
+            tensor = kwargs.get("inputs_embeds")
+            is_embedded = tensor is not None
+        if tensor is None:
+            tensor = _first(torch.Tensor, (*args, *kwargs.values()))
+    elif not isinstance(tensor, torch.Tensor):
+        tensor = _first(torch.Tensor, args)
     if tensor is None:
         return FORWARD, None, (FORWARD, 0)
+    is_training = module.training and torch.is_grad_enabled()
+    key = tensor.shape, is_training, is_embedded
+    found = known.get(key)
+    if found is None:
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        found = known[key] = _name(tensor, is_training, is_embedded)
+    return found
+
+
+def _name(tensor, is_training, is_embedded):
     shape = tuple(tensor.shape)
     size = 1
-    for n in shape[:2] if embeds is not None else shape:
+    for n in shape[:2] if is_embedded else shape:
         size *= n
     phase = FORWARD
-    if module.training and torch.is_grad_enabled():
+    if is_training:
         phase = TRAIN
-    elif embeds is not None or (len(shape) == 2 and not tensor.is_floating_point()):
+    elif is_embedded or (len(shape) == 2 and not tensor.is_floating_point()):
         phase = DECODE if shape[1] == 1 else PREFILL
     # Sizes within a factor of two of each other are near enough, and classes stay few.
     return phase, "x".join(map(str, shape)), (phase, size.bit_length())

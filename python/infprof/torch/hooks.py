@@ -49,25 +49,20 @@ state = State()
 
 
 class Step:
-    __slots__ = ("number", "kind", "key", "phase", "shape", "model", "pair", "began", "ended", "own_ns", "calls", "backward_calls", "lost",
-                 "raised", "layers", "gpus", "has_backward", "handles", "is_first", "gc_ns", "data_ns", "wait_ns", "watched", "seq",
-                 "is_queued", "module_handles", "has_others", "stands",
-                 "owner", "span")
+    """Most steps are bare, and need few of these."""
+
+    phase = shape = model = pair = owner = span = None
+    own_ns = ended = 0
+    calls = backward_calls = handles = module_handles = ()  # lists where hooks stand
+    lost = seq = 0
+    raised = is_first = is_queued = has_backward = False
+    has_others = False  # hooks of a step of another thread stood too
+    layers = None  # below it a module's gate has to be; None: all modules are sampled
+    gpus = None  # device: whether it has a clock of its own; None: no GPU is in use
+    wait_ns = None
 
     def __init__(self, number, kind, key):
         self.number, self.kind, self.key = number, kind, key
-        self.phase = self.shape = self.model = self.pair = self.owner = self.span = None
-        self.began = self.ended = self.own_ns = 0
-        self.calls, self.backward_calls, self.handles, self.module_handles = [], [], [], ()
-        self.lost = self.seq = self.watched = 0
-        self.raised = self.is_first = self.is_queued = False
-        self.has_others = False  # hooks of a step of another thread stood too
-        self.stands = 0
-        self.layers = None  # below it a module's gate has to be; None: all modules are sampled
-        self.gpus = None  # device: whether it has a clock of its own; None: no GPU is in use
-        self.has_backward = False
-        self.gc_ns = self.data_ns = 0
-        self.wait_ns = None
 
 
 class Hooks:
@@ -242,7 +237,6 @@ def _watch(step, call, inputs, output):
     outputs = [tensor for tensor in _tensors(output) if tensor.requires_grad][:MOST_TENSORS]
     if not outputs:
         return
-    step.watched += 1
 
     def begin(gradient):
         if call[BACKWARD] is None:

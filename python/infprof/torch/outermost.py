@@ -22,12 +22,14 @@ ENGINES = (
 class Model:
     """An outermost module, or an engine's class. `skip`: steps to come that are not looked at, since they are too short for it."""
 
-    __slots__ = ("ref", "info", "skip", "last_skip", "is_engine", "ended_ns", "n_steps", "_own_ns", "_step_ns")
+    __slots__ = ("ref", "info", "skip", "last_skip", "is_engine", "ended_ns", "n_steps", "batches", "key", "_own_ns", "_step_ns")
 
     def __init__(self, ref, info, is_engine=False):
         self.ref, self.info, self.is_engine = ref, info, is_engine
         self.skip = self.last_skip = self.n_steps = 0
         self.ended_ns = None
+        self.batches = {}  # what is known of shapes that it was called with
+        self.key = info.name
         self._own_ns = self._step_ns = None
 
     def next_skip(self, own_ns, step_ns, budget):

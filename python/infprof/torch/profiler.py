@@ -156,7 +156,7 @@ class Profiler:
             began = now_ns()
             step = self._new_step(FIRST, None)
             step.is_first, step.model, step.owner = True, info, model
-            step.phase, step.shape, step.key = batch.look(self._torch, module, inputs, {})
+            step.phase, step.shape, step.key = batch.look(self._torch, module, inputs, {}, model.batches)
             self._dress(step)
             thread.step = step
             step.began = now_ns()
@@ -231,11 +231,11 @@ class Profiler:
         return self._source == "optimizer" and not self._torch.is_grad_enabled()
 
     def _batch(self, model, module, args, kwargs):
-        return batch.of_engine(args) if model.is_engine else batch.look(self._torch, module, args, kwargs)
+        return batch.of_engine(args) if model.is_engine else batch.look(self._torch, module, args, kwargs, model.batches)
 
     def _begin(self, model, module, args, kwargs, entered):
         phase, shape, key = self._batch(model, module, args, kwargs)
-        key = (id(model), *key)
+        key = model.key, key
         kind, pair = self._choose(key)
         step = self._new_step(kind, key)
         step.pair, step.phase, step.shape, step.model = pair, phase, shape, model.info
@@ -278,6 +278,7 @@ class Profiler:
 
     def _dress(self, step, module=None):
         """Puts the hooks on."""
+        step.calls, step.backward_calls, step.handles = [], [], []
         step.has_backward = self._options.backward
         if self._options.layer_rate < 1:
             step.layers = int(self._options.layer_rate * 4294967296)

@@ -5,7 +5,7 @@ from infprof import _core
 
 TRACE = "step seq module stage allocated max_allocated cached max_cached growth duration self_duration cpu_duration class device rank span"
 STEPS = "step model phase shape kind duration own gc data wait calls note rank"
-OVERHEAD = "step shadow phase shape hooked bare every pairs full full_low full_high own overhead low high rank"
+OVERHEAD = "step shadow phase shape hooked bare every pairs hooks hooks_low hooks_high own overhead low high rank"
 GC = "generation duration collected uncollectable short short_duration"
 
 

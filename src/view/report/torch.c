@@ -202,8 +202,8 @@ static void put_overhead(struct infp_out *out, const struct infp_torch_overhead 
                         "one in %s",
                         percent(overhead->overhead).text, percent(overhead->low).text, percent(overhead->high).text,
                         percent(overhead->own).text, infp_count((uint64_t) overhead->pairs).text,
-                        percent(overhead->full).text, percent(overhead->full_low).text,
-                        percent(overhead->full_high).text, infp_count((uint64_t) overhead->every).text);
+                        percent(overhead->hooks).text, percent(overhead->hooks_low).text,
+                        percent(overhead->hooks_high).text, infp_count((uint64_t) overhead->every).text);
 }
 
 void infp_report_torch(struct infp_out *out, const struct infp_report *report)
@@ -314,9 +314,9 @@ static void json_overhead(struct infp_json *json, const struct infp_torch_overhe
         infp_json_member_f64(json, "low", overhead->low);
         infp_json_member_f64(json, "high", overhead->high);
         infp_json_member_f64(json, "own", overhead->own);
-        infp_json_member_f64(json, "full", overhead->full);
-        infp_json_member_f64(json, "full_low", overhead->full_low);
-        infp_json_member_f64(json, "full_high", overhead->full_high);
+        infp_json_member_f64(json, "hooks", overhead->hooks);
+        infp_json_member_f64(json, "hooks_low", overhead->hooks_low);
+        infp_json_member_f64(json, "hooks_high", overhead->hooks_high);
         infp_json_object_end(json);
 }
 
