@@ -53,6 +53,11 @@ typedef struct infp_table_cell {
         } value;
 } infp_cell;
 
+/* A setting that `infprof config PID key=value` changes while the program runs, registered once and valid until the process ends; every
+ * call accepts NULL. */
+typedef struct infp_setting infp_setting;
+enum { INFP_SETTING_BYTES = 64 }; /* of a value, with its end */
+
 /* Starts recording in this process, also without INFPROF_RING. Returns 0, or -errno if the file cannot be created (-ENOSPC, -EACCES ...). */
 INFP_API int infp_enable(void);
 INFP_API void infp_disable(void);     /* stops; the file stays until the process ends */
@@ -98,6 +103,19 @@ INFP_API infp_table *infp_table_open(const char *name, const char *columns);
  * other kind of value where it does not belong. When nobody reads, the oldest rows are overwritten. */
 INFP_API void infp_row(infp_table *table, uint64_t t_ns, const infp_cell *cells, size_t n);
 
+/* Settings of the program's own, beside those of the ring (`recording`, `ring.bytes`, `ring.records`), which the library obeys by itself at
+ * its next call. key: as "torch.profiling", at most 31 bytes; value: what it is now; may_be: what it may be, in words, at most 95 bytes.
+ * The same key gives the same setting; NULL when there is no room (7). Not from signal handlers. */
+INFP_API infp_setting *infp_setting_open(const char *key, const char *value, const char *may_be);
+/* Another number than before: somebody has asked for values. A few loads, for where the program comes by often. */
+INFP_API uint32_t infp_settings_asked(void);
+/* 1: this value is asked for (printable ASCII, into ret), and was not answered yet. 0: none. */
+INFP_API int infp_setting_asked(infp_setting *setting, char *ret, size_t cap);
+INFP_API void infp_setting_is(infp_setting *setting, const char *value,
+                              const char *source); /* source: environment, program, config */
+INFP_API void infp_setting_answer(infp_setting *setting,
+                                  const char *refused); /* NULL: what was asked for is done; else why not */
+
 #ifdef INFP_LAZY
 /* The library is loaded before main; each function then calls it, or does nothing. Needs -ldl before glibc 2.34. */
 #include <dlfcn.h>
@@ -137,6 +155,11 @@ struct infp_lazy_ {
         /* NULL: the library is older than these. */
         infp_table *(*table_open_)(const char *, const char *);
         void (*row_)(infp_table *, uint64_t, const infp_cell *, size_t);
+        infp_setting *(*setting_open_)(const char *, const char *, const char *);
+        uint32_t (*settings_asked_)(void);
+        int (*setting_asked_)(infp_setting *, char *, size_t);
+        void (*setting_is_)(infp_setting *, const char *, const char *);
+        void (*setting_answer_)(infp_setting *, const char *);
 };
 /* One for the program, shared by all its files. */
 extern struct infp_lazy_ infp_lazy_table_;
@@ -167,6 +190,8 @@ __attribute__((constructor)) static void infp_lazy_load_(void)
             INFP_FIND_(add) && INFP_FIND_(set) && INFP_FIND_(step) && INFP_FIND_(thread_name)) {
                 t->is_there = 1;
                 (void) (INFP_FIND_(table_open) && INFP_FIND_(row));
+                (void) (INFP_FIND_(setting_open) && INFP_FIND_(settings_asked) && INFP_FIND_(setting_asked) &&
+                        INFP_FIND_(setting_is) && INFP_FIND_(setting_answer));
         }
 #undef INFP_FIND_
 }
@@ -274,6 +299,28 @@ static inline void infp_row(infp_table *table, uint64_t t_ns, const infp_cell *c
 {
         if (infp_lazy_table_.row_)
                 infp_lazy_table_.row_(table, t_ns, cells, n);
+}
+static inline infp_setting *infp_setting_open(const char *key, const char *value, const char *may_be)
+{
+        return infp_lazy_table_.setting_answer_ ? infp_lazy_table_.setting_open_(key, value, may_be) : INFP_NULL_;
+}
+static inline uint32_t infp_settings_asked(void)
+{
+        return infp_lazy_table_.setting_answer_ ? infp_lazy_table_.settings_asked_() : 0;
+}
+static inline int infp_setting_asked(infp_setting *setting, char *ret, size_t cap)
+{
+        return infp_lazy_table_.setting_answer_ ? infp_lazy_table_.setting_asked_(setting, ret, cap) : 0;
+}
+static inline void infp_setting_is(infp_setting *setting, const char *value, const char *source)
+{
+        if (infp_lazy_table_.setting_answer_)
+                infp_lazy_table_.setting_is_(setting, value, source);
+}
+static inline void infp_setting_answer(infp_setting *setting, const char *refused)
+{
+        if (infp_lazy_table_.setting_answer_)
+                infp_lazy_table_.setting_answer_(setting, refused);
 }
 #endif /* INFP_LAZY */
 

@@ -5,6 +5,7 @@
  *      kinds_at         the schema: one struct infp_wire_kind a record kind
  *      metrics_at       registered counters and gauges, each with its newest value
  *      arena_at         texts that many records name, written once, never moved
+ *      settings_at      what may be changed while the process runs (one page)
  *      chunks_at        n_chunks chunks of INFP_WIRE_CHUNK bytes; grows by whole chunks, at most to max_chunks
  *
  * A thread owns at most one active chunk of each class and is its only writer. It writes a record after `used`, then stores the
@@ -166,6 +167,9 @@ struct infp_wire_head {
         _Atomic uint64_t evicted_rows;   /* of tables: those among evicted_bytes; by the writer, as the next */
         _Atomic uint64_t refused_tables; /* too many, or too many columns */
         _Atomic uint64_t tables_closed;  /* libraries of its unwind tables that it has closed: it needs newer ones */
+
+        /* Written before `ready`. 0: there are no settings (an agent's file). */
+        uint32_t settings_at, unused;
 };
 #define INFP_WIRE_WINDOW(number, half) ((uint64_t) (half) << 32 | (number))
 enum {
@@ -208,6 +212,30 @@ struct infp_wire_metric {
 };
 _Static_assert(sizeof(struct infp_wire_metric) == 64, "a cache line");
 enum infp_wire_metric_kind { INFP_WIRE_COUNTER = 1, INFP_WIRE_GAUGE = 2 };
+
+/* What `infprof config` shows and sets. The process writes which settings there are; infprof writes what is asked for, and counts `asked` of
+ * the setting and then that of the page, at which the process looks when it is in the library anyway. It believes nothing of it: it takes
+ * one text of printable ASCII, and says what it made of it. Texts end with a byte 0. */
+struct infp_wire_setting {
+        _Atomic uint32_t asked;    /* by infprof: odd while it writes `wanted` */
+        _Atomic uint32_t answered; /* by the process: the `asked` that it has dealt with */
+        _Atomic uint32_t said;     /* by the process: odd while it writes what follows; 0: there is no such setting */
+        uint32_t unused;
+        uint64_t wanted[8];
+        struct infp_wire_said {
+                uint64_t key[4], value[8], source[2];
+                uint64_t refused[12]; /* why what was asked for last is not what it has; "": it is */
+                uint64_t may_be[12];  /* in words */
+        } is;
+};
+enum { INFP_WIRE_SETTINGS = 10 };
+struct infp_wire_settings {
+        _Atomic uint32_t asked;
+        uint32_t unused[15];
+        struct infp_wire_setting setting[INFP_WIRE_SETTINGS];
+};
+_Static_assert(sizeof(struct infp_wire_setting) == 384 && sizeof(struct infp_wire_settings) <= INFP_WIRE_PAGE,
+               "one page");
 
 /* Record kinds; never renumber. Later agents append theirs. */
 enum infp_wire_record_kind {

@@ -128,6 +128,7 @@ static int open_locked(struct infp_writer_page *page)
         infp_writer_file = file;
         infp_writer_thread_reset();
         infp_writer_metric_all();
+        infp_writer_settings_all();
         fork_epoch = atomic_fetch_add(&last_epoch, 1) + 1;
         infp_writer_add(&file.head->dropped_busy, atomic_exchange(&missed_calls, 0));
         infp_writer_add(&file.head->dropped_full, atomic_exchange(&skipped_calls, 0));
@@ -172,12 +173,14 @@ static uint32_t wait_for_file(void)
 
 static struct infp_writer_thread *begin_anew(struct infp_writer_self *self)
 {
-        uint32_t state = atomic_load(&infp_writer_state);
-        uint32_t epoch = atomic_load(&atomic_load(&infp_writer_page)->epoch);
+        uint32_t state, epoch;
 
+        infp_writer_settings_look();
+        state = atomic_load(&infp_writer_state);
+        epoch = atomic_load(&atomic_load(&infp_writer_page)->epoch);
         if (state == INFP_WRITER_OFF)
                 return NULL;
-        if (!epoch) {
+        if (!epoch) { /* a child of one that is paused has a file, too: else nothing could be asked of it */
                 uint64_t at = atomic_load(&retry_at_ns);
                 int r;
 
@@ -191,13 +194,19 @@ static struct infp_writer_thread *begin_anew(struct infp_writer_self *self)
                 if (r < 0 && r != -EBUSY) {
                         atomic_fetch_add(&skipped_calls, 1);
                         wait_to_retry();
-                        atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_DUE);
+                        if (state != INFP_WRITER_PAUSED)
+                                atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_DUE);
                         return NULL;
                 }
                 atomic_store(&retry_at_ns, 0);
-                atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_ON);
+                if (state != INFP_WRITER_PAUSED)
+                        atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_ON);
                 epoch = atomic_load(&atomic_load(&infp_writer_page)->epoch);
         }
+        if (state == INFP_WRITER_PAUSED)
+                return NULL;
+        if (self->thread && self->epoch == epoch) /* it came to look at settings */
+                return self->thread;
         if (!self->thread || self->epoch < fork_epoch)
                 self->thread = infp_writer_thread_new();
         else
@@ -210,7 +219,7 @@ static struct infp_writer_thread *begin_anew(struct infp_writer_self *self)
         return self->thread;
 }
 
-/* The first call of all, of a thread, of a child, after enable. */
+/* The first call of all, of a thread, of a child, after enable; while a setting has stopped recording; when settings were asked for. */
 struct infp_writer_thread *infp_writer_begin_anew(void)
 {
         struct infp_writer_quiet quiet = infp_writer_quiet_begin();
@@ -226,6 +235,25 @@ void infp_writer_count_busy(void)
 {
         if (!infp_writer_is_off() && atomic_load(&atomic_load(&infp_writer_page)->epoch))
                 infp_writer_add(&infp_writer_file.head->dropped_busy, 1);
+}
+
+/* What threads think to be their open spans was maybe ended in the meantime. */
+static void begin_epoch(struct infp_writer_page *page, uint32_t from)
+{
+        atomic_compare_exchange_strong(&page->epoch, &from, atomic_fetch_add(&last_epoch, 1) + 1);
+}
+
+bool infp_writer_pause(bool is_paused)
+{
+        const uint32_t to = is_paused ? INFP_WRITER_PAUSED : INFP_WRITER_ON;
+        struct infp_writer_page *page = atomic_load(&infp_writer_page);
+        uint32_t state = is_paused ? INFP_WRITER_ON : INFP_WRITER_PAUSED;
+
+        if (!atomic_compare_exchange_strong(&infp_writer_state, &state, to))
+                return state == to;
+        if (is_paused)
+                begin_epoch(page, atomic_load(&page->epoch));
+        return true;
 }
 
 int infp_writer_enable(void)
@@ -247,10 +275,10 @@ int infp_writer_enable(void)
                 uint32_t epoch = atomic_load(&page->epoch);
 
                 atomic_store(&retry_at_ns, 0);
-                /* A new epoch: what threads thought to be their open spans was maybe ended in the meantime. */
                 if (epoch && atomic_load(&infp_writer_state) == INFP_WRITER_OFF)
-                        atomic_compare_exchange_strong(&page->epoch, &epoch, atomic_fetch_add(&last_epoch, 1) + 1);
+                        begin_epoch(page, epoch);
                 atomic_store(&infp_writer_state, INFP_WRITER_ON);
+                infp_writer_settings_switch(true);
         }
         infp_writer_quiet_end(quiet);
         infp_writer_end();
@@ -266,12 +294,20 @@ void infp_writer_remove(void)
 void infp_writer_disable(void)
 {
         atomic_store(&infp_writer_state, INFP_WRITER_OFF);
+        infp_writer_settings_switch(false);
 }
 
 bool infp_writer_is_on(void)
 {
         uint32_t state = atomic_load_explicit(&infp_writer_state, memory_order_relaxed);
 
+        /* Programs that ask before they call would not see that they are to go on. */
+        if (state == INFP_WRITER_PAUSED &&
+            (infp_writer_is_asked() || !atomic_load(&atomic_load(&infp_writer_page)->epoch))) {
+                if (infp_writer_begin())
+                        infp_writer_end();
+                state = atomic_load(&infp_writer_state);
+        }
         return state == INFP_WRITER_ON ||
                (state == INFP_WRITER_DUE && !atomic_load_explicit(&retry_at_ns, memory_order_relaxed));
 }

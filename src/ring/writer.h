@@ -20,6 +20,7 @@
 enum infp_writer_state {
         INFP_WRITER_OFF,
         INFP_WRITER_ON,
+        INFP_WRITER_PAUSED, /* by a setting: calls still look whether it has changed */
         INFP_WRITER_DUE /* to record, but there is no file yet: the next begin makes it, or has to wait after a failure */
 };
 extern _Atomic uint32_t infp_writer_state;
@@ -54,7 +55,7 @@ enum { INFP_WRITER_ROOM = INFP_WIRE_CHUNK - (int) sizeof(struct infp_wire_chunk)
  * it does not have. */
 struct infp_writer_page {
         _Atomic uint32_t epoch; /* of the recording; 0: no file that is ours */
-        _Atomic uint32_t opening, arena_lock, metric_lock, grow_lock, reap_lock;
+        _Atomic uint32_t opening, arena_lock, metric_lock, grow_lock, reap_lock, settings_lock;
 };
 extern struct infp_writer_page *_Atomic infp_writer_page;
 
@@ -65,6 +66,17 @@ struct infp_writer_self {
 };
 /* Initial-exec: no call to find it, and no memory that the loader gets at a thread's first use, maybe in a signal handler. */
 extern _Thread_local struct infp_writer_self infp_writer_self __attribute__((tls_model("initial-exec")));
+
+/* In the file's page of settings, and how much of it is dealt with (writer_settings.c). */
+extern _Atomic uint32_t *_Atomic infp_writer_asked;
+extern _Atomic uint32_t infp_writer_heard;
+static inline bool infp_writer_is_asked(void)
+{
+        const _Atomic uint32_t *asked = atomic_load_explicit(&infp_writer_asked, memory_order_relaxed);
+
+        return atomic_load_explicit(asked, memory_order_relaxed) !=
+               atomic_load_explicit(&infp_writer_heard, memory_order_relaxed);
+}
 
 struct infp_writer_thread *infp_writer_begin_anew(void);
 void infp_writer_count_busy(void);
@@ -90,7 +102,7 @@ static inline struct infp_writer_thread *infp_writer_begin(void)
         atomic_signal_fence(memory_order_seq_cst);
         page = atomic_load_explicit(&infp_writer_page, memory_order_acquire);
         epoch = atomic_load_explicit(&page->epoch, memory_order_acquire);
-        if (__builtin_expect(epoch && epoch == self->epoch, 1))
+        if (__builtin_expect(epoch && epoch == self->epoch && !infp_writer_is_asked(), 1))
                 return self->thread;
         return infp_writer_begin_anew();
 }
@@ -169,3 +181,12 @@ uint32_t infp_writer_table(const char *name, const char *columns);
 enum { INFP_WRITER_TABLES = 64 };
 /* Between begin and end: the table's id in this file, which gets its record when it has none; 0: there is no room for that. */
 uint32_t infp_writer_table_id(struct infp_writer_thread *thread, uint32_t number);
+
+/* Settings (writer_settings.c), registered as metrics are, each with its value as long as nobody has asked for another. Returns number + 1;
+ * 0: no room, no name, or too long. */
+uint32_t infp_writer_setting(const char *key, const char *value, const char *may_be);
+/* The text that was asked for and not answered yet; false: none. */
+bool infp_writer_setting_asked(uint32_t number, char *ret, size_t cap);
+void infp_writer_setting_is(uint32_t number, const char *value, const char *source);
+void infp_writer_setting_answer(uint32_t number, const char *refused);
+enum { INFP_WRITER_VALUE = 64 }; /* bytes of a value, with its end */

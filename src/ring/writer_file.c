@@ -341,7 +341,8 @@ static bool has_consumer(const struct infp_wire_head *head, uint64_t now_ns)
 
 uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool is_held, uint64_t now_ns)
 {
-        bool may_grow = infp_writer_config.bytes || is_held || has_consumer(file->head, now_ns);
+        bool may_grow = infp_writer_config.bytes || atomic_load(&infp_writer_limit_bytes) || is_held ||
+                        has_consumer(file->head, now_ns);
 
         return may_grow ? file->max_chunks : 0;
 }
@@ -354,12 +355,13 @@ bool infp_writer_is_growing(void)
 /* Under the lock. */
 static int grow(struct infp_writer_file *file, bool is_held, uint64_t now_ns)
 {
+        const uint32_t most = atomic_load(&file->max_chunks);
         uint32_t have, want;
         int fd, r;
 
         have = atomic_load(&file->n_chunks);
         want = have + (is_held && have > INFP_WRITER_STEP_CHUNKS ? have : INFP_WRITER_STEP_CHUNKS);
-        want = want < file->max_chunks ? want : file->max_chunks;
+        want = want < most ? want : most;
         r = fd = have < want ? reopen(file) : -EFBIG;
         if (fd >= 0) {
                 r = allocate(fd, INFP_WRITER_CHUNKS_AT + (uint64_t) have * INFP_WIRE_CHUNK,
@@ -453,8 +455,9 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         head->max_metrics = INFP_WIRE_METRICS;
         head->arena_at = INFP_WRITER_ARENA_AT;
         head->arena_bytes = INFP_WIRE_ARENA;
+        head->settings_at = infp_writer_sampler_hz_1000 || infp_writer_heap_mean ? 0 : INFP_WRITER_SETTINGS_AT;
         head->chunks_at = INFP_WRITER_CHUNKS_AT;
-        head->max_chunks = file->max_chunks;
+        head->max_chunks = (uint32_t) ((file->mapped - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK);
         strncpy(head->library, INFP_VERSION, sizeof head->library - 1);
         memcpy(head->run, infp_writer_config.run, sizeof head->run);
         head->sampler_hz_1000 = infp_writer_sampler_hz_1000;
@@ -475,6 +478,7 @@ static int map(struct infp_writer_file *file, int fd, uint64_t bytes)
         uint64_t most = infp_writer_config.bytes                        ? infp_writer_config.bytes
                         : infp_writer_heap_mean == INFP_WIRE_HEAP_EXACT ? INFP_WIRE_EXACT_BYTES
                                                                         : INFP_WIRE_MAX_BYTES;
+        const uint64_t limit = atomic_load(&infp_writer_limit_bytes);
         void *base;
 
         most = most / INFP_WIRE_PAGE * INFP_WIRE_PAGE;
@@ -490,6 +494,9 @@ static int map(struct infp_writer_file *file, int fd, uint64_t bytes)
         file->head = base;
         file->metrics = (struct infp_wire_metric *) (file->base + INFP_WRITER_METRICS_AT);
         file->arena = file->base + INFP_WRITER_ARENA_AT;
+        file->settings = (struct infp_wire_settings *) (file->base + INFP_WRITER_SETTINGS_AT);
+        if (limit > bytes && limit < most)
+                most = limit;
         file->max_chunks = (uint32_t) ((most - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK);
         return 0;
 }

@@ -1,5 +1,5 @@
 /* What the files of the writer share: writer.c (calls), writer_file.c (the file), writer_pool.c (threads and their chunks),
- * writer_text.c (texts, counters and gauges), writer_table.c (tables of rows), writer_stack.c (stacks). */
+ * writer_text.c (texts, counters and gauges), writer_settings.c (settings), writer_table.c (tables of rows), writer_stack.c (stacks). */
 #pragma once
 
 #include <errno.h>
@@ -17,7 +17,8 @@ enum {
         INFP_WRITER_KINDS_AT = INFP_WIRE_PAGE,
         INFP_WRITER_METRICS_AT = 2 * INFP_WIRE_PAGE,
         INFP_WRITER_ARENA_AT = INFP_WRITER_METRICS_AT + INFP_WIRE_METRICS * (int) sizeof(struct infp_wire_metric),
-        INFP_WRITER_CHUNKS_AT = INFP_WRITER_ARENA_AT + INFP_WIRE_ARENA,
+        INFP_WRITER_SETTINGS_AT = INFP_WRITER_ARENA_AT + INFP_WIRE_ARENA,
+        INFP_WRITER_CHUNKS_AT = INFP_WRITER_SETTINGS_AT + INFP_WIRE_PAGE,
         INFP_WRITER_MAX_CHUNKS = (INFP_WIRE_EXACT_BYTES - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK,
 };
 
@@ -37,9 +38,10 @@ struct infp_writer_file {
         struct infp_wire_head *head;
         struct infp_wire_metric *metrics;
         char *arena;
-        uint32_t max_chunks;       /* that are mapped */
-        _Atomic uint32_t n_chunks; /* that may be touched; the head's is for readers, and others could write it */
-        uint64_t salt;             /* of span ids */
+        struct infp_wire_settings *settings;
+        _Atomic uint32_t max_chunks; /* that it may have; no more than are mapped */
+        _Atomic uint32_t n_chunks;   /* that may be touched; the head's is for readers, and others could write it */
+        uint64_t salt;               /* of span ids */
         dev_t device;
         ino_t inode;
         char path[INFP_WRITER_PATH];
@@ -128,6 +130,13 @@ enum { INFP_WRITER_INTERNED = 4096 };
 uint32_t infp_writer_size(const char *text, uint32_t max); /* cut at a character's edge */
 uint64_t infp_writer_hash(const void *data, uint32_t size, uint64_t seed);
 void infp_writer_metric_all(void); /* into a new file, under metric_lock */
+
+/* writer_settings.c */
+extern _Atomic uint32_t infp_writer_limit_bytes; /* asked for while it runs; 0: not */
+void infp_writer_settings_all(void);             /* into a new file, before anyone uses it */
+void infp_writer_settings_look(void);            /* between begin and end: does what is asked for of ours */
+void infp_writer_settings_switch(bool is_on);    /* the program has done it itself */
+bool infp_writer_pause(bool is_paused);          /* writer.c; false: the program itself has stopped recording */
 
 /* writer_stack.c: upper bits of a hash | place. */
 extern _Atomic uint64_t *infp_writer_stacks;

@@ -42,7 +42,7 @@ static void check_growth_limit(void)
         ring_head()->consumer_pid = 1;
         ring_head()->consumer_seen_ns = infp_now_ns();
         call_all(10000);
-        CHECK(ring_head()->grow_errno == EFBIG && ring_head()->n_chunks == 222);
+        CHECK(ring_head()->grow_errno == EFBIG && ring_head()->n_chunks == 221);
 }
 
 static void check_no_descriptor(void)
@@ -170,7 +170,7 @@ static void check_small_disk(void)
         ring_head()->consumer_pid = 1;
         ring_head()->consumer_seen_ns = infp_now_ns();
         call_all(10000);
-        CHECK(ring_head()->grow_errno == ENOSPC && ring_head()->n_chunks == 222 && ring_head()->dropped_full > 0);
+        CHECK(ring_head()->grow_errno == ENOSPC && ring_head()->n_chunks == 221 && ring_head()->dropped_full > 0);
 }
 
 static void test_live_full_disk(void **state)
@@ -228,7 +228,7 @@ static void check_control_group(void)
         ring_head()->consumer_pid = 1;
         ring_head()->consumer_seen_ns = infp_now_ns();
         call_all(30000);
-        CHECK(ring_head()->grow_errno == ENOMEM && ring_head()->n_chunks > 222 && ring_head()->n_chunks < 2700);
+        CHECK(ring_head()->grow_errno == ENOMEM && ring_head()->n_chunks > 221 && ring_head()->n_chunks < 2700);
         write_file(roots[i], "cgroup.procs", own);
         rmdir(group);
 }
