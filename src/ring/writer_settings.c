@@ -129,7 +129,7 @@ static const char *set_recording(const char *text)
         return NULL;
 }
 
-/* 4096, 64k, 4M; 0: it is no number. */
+/* 4096, 64k, 4M; 0: it is not a number. */
 static uint64_t parse(const char *text, bool has_units)
 {
         const char *at = text;

@@ -16,7 +16,7 @@ import pytest
 
 import proc
 
-VERBS = "backtrace doctor export finish flamegraph heap import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
+VERBS = "backtrace config doctor export finish flamegraph heap import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
 
 
 def call(infprof, *words, **options):
@@ -53,6 +53,17 @@ def runs(infprof, tmp_path_factory):
         done = call(infprof, "record", "-t", "100ms", "-o", directory, "--", *command)
         assert done.returncode == 0, done.stderr
     return directory
+
+
+@pytest.fixture
+def recorded(infprof):
+    """A program that records itself."""
+    text = "import ctypes, sys, time; ctypes.CDLL(sys.argv[1]).infp_enable(); print(flush=True); time.sleep(1000)"
+    library = pathlib.Path(infprof).parent / "libinfprof.so"
+    with subprocess.Popen([sys.executable, "-c", text, str(library)], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield process
+        process.kill()
 
 
 @pytest.fixture
@@ -169,6 +180,8 @@ def test_json_and_output_of_every_verb(infprof, request, tmp_path, verb):
         words = ["-r", request.getfixturevalue("stacks")]
     elif verb == "heap":
         words = ["-r", request.getfixturevalue("heaps")]
+    elif verb == "config":
+        words = [request.getfixturevalue("recorded").pid]
     elif verb == "backtrace":
         words = [request.getfixturevalue("sleeper").pid]
     elif verb not in ("doctor", "metrics", "snapshot"):

@@ -256,9 +256,9 @@ static void check_scribbled(void)
                         CHECK(strnlen(text, sizeof text) < sizeof text);
                         infp_setting_answer(setting, text);
                 }
-                if (i % 1000 == 0)
+                if (i % 4000 == 0)
                         look("own");
-                for (int k = 0; i % 1000 == 0 && k < INFP_WIRE_SETTINGS; k++)
+                for (int k = 0; i % 4000 == 0 && k < INFP_WIRE_SETTINGS; k++)
                         CHECK(strlen(found[k].value) <= 64 && strlen(found[k].may_be) <= 96 &&
                               strlen(found[k].key) <= 32);
         }

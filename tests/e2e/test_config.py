@@ -1,0 +1,167 @@
+"""`infprof config`: the settings of programs that record themselves, changed while they run."""
+import contextlib
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from program import run
+from test_rings import ask, program, query, started  # noqa: F401 (fixtures)
+from waiting import wait_for
+
+
+def config(infprof, pid, *wishes, **options):
+    return run([infprof, "config", pid, *wishes, *([] if options.get("plain") else ["--json"])], **options.get("run", {}))
+
+
+def settings(infprof, pid, *wishes, code=0):
+    done = config(infprof, pid, *wishes)
+    assert done.returncode == code, done.stderr
+    return {row["key"]: row for row in json.loads(done.stdout)}
+
+
+@pytest.fixture
+def storm(infprof, started):  # noqa: F811
+    """A program that marks its time line each 20 us."""
+    process = started("storm", 0)
+    wait_for(lambda: config(infprof, process.pid).returncode == 0, "its ring file")
+    return process
+
+
+def marks(infprof, pid):
+    return json.loads(query(infprof, pid, "SELECT count(*) AS n FROM marks").stdout)[0]["n"]
+
+
+def test_settings_are_listed(infprof, started):  # noqa: F811
+    process = started("wait")
+    found = settings(infprof, process.pid)
+    assert list(found) == ["recording", "ring.bytes", "ring.records"]
+    assert found["recording"] == {"key": "recording", "value": "on", "source": "environment", "state": "applied", "wanted": None,
+                                  "may_be": "on, off"}
+    assert (found["ring.bytes"]["value"], found["ring.bytes"]["source"]) == ("1048576", "default")
+    assert (found["ring.records"]["value"], found["ring.records"]["source"]) == ("10000", "default")
+    shown = run([infprof, "config", process.pid, "-f", "table"]).stdout
+    assert "key" in shown and "180000, about" in shown
+    other = started("wait", env={**os.environ, "INFPROF_RING_BYTES": "2M"})
+    assert settings(infprof, other.pid)["ring.bytes"]["source"] == "environment"
+
+
+def test_recording_stops_and_goes_on(infprof, storm):
+    assert settings(infprof, storm.pid, "recording=off")["recording"]["value"] == "off"
+    before = marks(infprof, storm.pid)
+    assert before > 0
+    time.sleep(0.05)  # sleep: 2,500 marks that are not recorded
+    assert marks(infprof, storm.pid) == before
+    found = settings(infprof, storm.pid, "probing.recording=on")
+    assert (found["recording"]["value"], found["recording"]["state"], found["recording"]["source"]) == ("on", "applied", "config")
+    wait_for(lambda: marks(infprof, storm.pid) > before, "more marks")
+
+
+def test_a_value_holds_within_200_ms(infprof, storm):
+    """Whatever starting infprof takes: asking takes no more than 200 ms beyond looking."""
+    def seconds(*wishes):
+        begin = time.monotonic()
+        found = settings(infprof, storm.pid, *wishes)
+        assert all(row["state"] == "applied" for row in found.values())
+        return time.monotonic() - begin
+
+    looking = min(seconds() for _ in range(5))
+    assert min(seconds(f"recording={value}") for value in ("off", "on", "off", "on", "off")) < looking + 0.2
+
+
+def test_a_program_that_does_not_call_takes_it_later(infprof, started):  # noqa: F811
+    process = started("wait")
+    done = config(infprof, process.pid, "recording=off", "ring.records=40000")
+    assert done.returncode == 0
+    assert f"process {process.pid} has not taken recording=off yet: it does so at its next call" in done.stderr
+    found = {row["key"]: (row["value"], row["state"], row["wanted"]) for row in json.loads(done.stdout)}
+    assert found == {"recording": ("on", "pending", "off"), "ring.records": ("10000", "pending", "40000")}
+    ask(process)
+    found = settings(infprof, process.pid)
+    assert (found["recording"]["value"], found["recording"]["state"]) == ("off", "applied")
+    assert found["ring.records"]["value"] == "40000" and int(found["ring.bytes"]["value"]) > 40000 * 89
+    assert json.loads(query(infprof, process.pid, "SELECT tag FROM marks").stdout) == [{"tag": "ready"}]
+
+
+def test_the_file_grows_to_what_is_asked_for(infprof, storm, rings):
+    [file] = rings.glob("*.ring")
+    assert file.stat().st_size == 1 << 20
+    settings(infprof, storm.pid, "ring.bytes=3M")
+    wait_for(lambda: file.stat().st_size == 3 << 20, "a file of 3 MiB")
+
+
+def test_what_makes_no_sense_is_refused(infprof, storm):
+    for wish, why in (("recording=maybe", "it is on or off"), ("ring.bytes=64M", "it is more than this process can have"),
+                      ("ring.bytes=1k", "does not shrink"), ("ring.records=-3", "it is a number of records")):
+        done = config(infprof, storm.pid, wish)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"infprof: config: process {storm.pid} refuses {wish}: ") and why in done.stderr
+        [row] = json.loads(done.stdout)
+        assert row["state"] == "refused" and row["wanted"] == wish.partition("=")[2] and why in row["may_be"]
+    done = config(infprof, storm.pid, "recording=off", "no.such=1")
+    assert done.returncode == 1
+    assert f"process {storm.pid} has no setting no.such; it has recording, ring.bytes, ring.records" in done.stderr
+    assert settings(infprof, storm.pid)["recording"]["value"] == "on"  # nothing of it was asked for
+    assert "no setting backtrace.period" in config(infprof, storm.pid, "probing.sample_rate=0.1").stderr
+    for value in ("x" * 64, "tab\t", "ünicode"):
+        done = config(infprof, storm.pid, f"recording={value}")
+        assert done.returncode == 1 and "takes values of" in done.stderr
+    assert settings(infprof, storm.pid, "recording=on")
+
+
+@pytest.mark.parametrize("words, why", [
+    (["nothing"], "nothing is not a process id"), (["localhost:8080"], "is an address, and no program listens there"),
+    ([], "it takes a PID"), (["1", "recording"], "recording is not key=value"), (["1", "=on"], "=on is not key=value"),
+    (["1", "k" * 40 + "=1"], "is not key=value"), (["1", *["a=b"] * 17], "it takes a PID")])
+def test_other_words_are_refused(infprof, words, why):
+    done = run([infprof, "config", *words])
+    assert done.returncode == 2 and why in done.stderr, done.stderr
+
+
+def test_processes_without_settings(infprof, started, monkeypatch):  # noqa: F811
+    process = started("wait")
+    process.kill()
+    process.wait()
+    done = config(infprof, process.pid, "recording=off")
+    assert done.returncode == 1 and f"no process {process.pid}" in done.stderr
+    monkeypatch.delenv("INFPROF_RING")
+    with subprocess.Popen(["sleep", "100"]) as silent:
+        done = config(infprof, silent.pid)
+        silent.kill()
+    assert done.returncode == 1 and f"process {silent.pid} does not record: start it with INFPROF_RING=1" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another user")
+def test_other_users_may_not(infprof, storm, rings):
+    [file] = rings.glob("*.ring")
+    assert file.stat().st_mode & 0o777 == 0o600
+    done = run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", infprof, "config", storm.pid, "recording=off"])
+    assert done.returncode == 1 and "only that user and root may" in done.stderr
+    assert settings(infprof, storm.pid)["recording"]["value"] == "on"
+
+
+def test_two_who_ask_at_once(infprof, storm):
+    with contextlib.ExitStack() as stack:
+        all = [stack.enter_context(subprocess.Popen([infprof, "config", str(storm.pid), f"recording={value}"], stdout=subprocess.PIPE))
+               for value in ["on", "off"] * 5]
+        assert [process.wait(timeout=60) for process in all] == [0] * 10
+    assert settings(infprof, storm.pid)["recording"]["state"] == "applied"
+
+
+def test_a_recorder_and_settings(infprof, run_dir, program):  # noqa: F811
+    """The recorder holds the file meanwhile; what is not recorded is missing, and nothing else."""
+    words = [infprof, "record", "-o", run_dir, "-t", "100", "--no-finish", "--", program, "wait"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout.readline() == "ready\n"
+        [child] = run(["pgrep", "-P", process.pid, "ring_program"]).stdout.split()
+        config(infprof, child, "recording=off")
+        ask(process)
+        config(infprof, child, "recording=on")
+        ask(process)
+        assert settings(infprof, child)["recording"]["value"] == "on"
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+    tags = [row["tag"] for row in run_dir.run().table("marks") if row["source"] == "api"]
+    assert tags == ["ready", "asked", "over"]
