@@ -17,6 +17,7 @@ struct infp_curl {
         INFP_CURL_FUNCTIONS(X)
         X(url_strerror) /* since 7.80, else NULL */
 #undef X
+        const char *bundle; /* file of certificates; NULL: the library knows its own */
 };
 
 extern struct infp_curl infp_curl; /* valid after infp_http_available() succeeded; not changed after that */

@@ -347,6 +347,8 @@ static CURLcode set_guards(CURL *easy)
         SET(CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
         SET(CURLOPT_SSL_VERIFYPEER, 1L);
         SET(CURLOPT_SSL_VERIFYHOST, 2L);
+        if (infp_curl.bundle)
+                SET(CURLOPT_CAINFO, infp_curl.bundle);
         SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
         SET(CURLOPT_USERAGENT, "infprof/" INFP_VERSION);
         /* A name server that does not answer: the thread that asks it is left behind, not waited for; before 7.87 it is waited for. */

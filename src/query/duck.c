@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/own_directory.h"
 #include "base/procfile.h"
 #include "base/str.h"
 #include "model/python_tables.h"
@@ -29,20 +30,6 @@ struct infp_duck_api infp_duck_api;
 static ElfW(Addr) base; /* where the library lies */
 static bool is_loaded;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* The directory of the running binary; "" if /proc does not show it. */
-static void own_directory(char *ret, size_t cap)
-{
-        ssize_t n = readlink("/proc/self/exe", ret, cap - 1);
-        char *slash;
-
-        ret[n > 0 ? n : 0] = 0;
-        slash = strrchr(ret, '/');
-        if (slash)
-                *slash = 0;
-        else
-                ret[0] = 0;
-}
 
 /* Look up its own symbols before those of infprof and of the C library: there are 40,000, and this saves 10 of 118 ms of CPU. The
  * sanitizers, which replace functions, do not allow it. */
@@ -65,7 +52,7 @@ static void *open_library(struct infp_err *err)
                                   dlerror());
                 return handle;
         }
-        own_directory(own, sizeof(own));
+        infp_own_directory(own, sizeof(own));
         snprintf(beside, sizeof(beside), "%s/%s", own, library);
         snprintf(below, sizeof(below), "%s/../lib/infprof/%s", own, library);
         if (!(handle = dlopen(beside, LOAD_FLAGS)) && !(handle = dlopen(below, LOAD_FLAGS)) &&

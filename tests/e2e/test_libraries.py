@@ -1,6 +1,7 @@
 """The libraries that infprof needs to start, and those that it loads when a verb needs them: without them the rest works."""
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -51,6 +52,19 @@ def test_without_libcurl(infprof, run_dir, without):
     assert "HTTP needs libcurl.so.4" in engines[0]["reason"]
 
 
+def test_the_libcurl_of_a_package(infprof, without, tmp_path):
+    """Beside a wheel: that of pycurl."""
+    packages = tmp_path / "lib" / "python3.99" / "site-packages" / "pycurl.libs"
+    packages.mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    shutil.copy(infprof, tmp_path / "bin")
+    known = re.search(r"libcurl(-gnutls)?\.so\.4 .* => (.*)", run("/sbin/ldconfig", "-p").stdout)[2]
+    without("libcurl.so.4", "libcurl-gnutls.so.4")
+    assert libraries(tmp_path / "bin" / "infprof")["libcurl"]["state"] == "absent"
+    shutil.copy(known, packages / "libcurl-0123abcd.so.4.8.0")
+    assert libraries(tmp_path / "bin" / "infprof")["libcurl"]["state"] == "ok"
+
+
 def test_a_libcurl_that_is_too_old(infprof, without, tmp_path):
     """The file that was opened is named, not the one that was looked for first."""
     without("libcurl.so.4")
@@ -68,7 +82,7 @@ def test_without_libdw(infprof, without):
 def test_without_libbpf(infprof, run_dir, without):
     """As root, too: Python frames are read from inside."""
     without("libbpf.so.1")
-    program = "end = __import__('time').time() + 0.5\nwhile __import__('time').time() < end: pass"
+    program = "import time\nwhile time.process_time() < 1: pass"
     done = run(infprof, "record", "-o", str(run_dir), "--cpu", "--", sys.executable, "-c", program)
     assert done.returncode == 0, done.stderr
     last = [row for row in run_dir.run().table("sampler") if row["mode"] == "cpu"][-1]
