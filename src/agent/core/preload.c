@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "agent/core/next.h"
 #include "agent/core/preload.h"
 #include "agent/heap/hooks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
 #pragma weak dlopen
-#pragma weak dlsym
 #pragma weak secure_getenv
 #pragma weak __errno_location
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
@@ -45,19 +45,12 @@ static signal_fn *_Atomic next_signal;
 static pthread_create_fn *_Atomic next_pthread_create;
 static dlclose_fn *_Atomic next_dlclose;
 
-static void *find_next(const char *name)
-{
-        void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
-
-        return found; /* no tail call: dlsym asks who calls it */
-}
-
 static int libc_sigaction(int number, const struct sigaction *action, struct sigaction *ret_old)
 {
         sigaction_fn *next = next_sigaction;
 
         if (!next)
-                *(void **) &next = find_next("sigaction");
+                *(void **) &next = infp_next("sigaction");
         if (!next)
                 next = __sigaction;
         if (next)
@@ -93,7 +86,7 @@ EXPORTED sighandler_t signal(int number, sighandler_t handler)
                         return result < 0 ? SIG_ERR : old.sa_handler;
         }
         if (!next)
-                *(void **) &next = find_next("signal");
+                *(void **) &next = infp_next("signal");
         if (!next)
                 next = bsd_signal;
         if (next)
@@ -111,7 +104,7 @@ EXPORTED int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attribu
         int result;
 
         if (!next)
-                *(void **) &next = find_next("pthread_create");
+                *(void **) &next = infp_next("pthread_create");
         result = next ? next(ret_thread, attributes, start, argument) : ENOSYS;
         if (hook && result == 0)
                 hook(*ret_thread);
@@ -125,7 +118,7 @@ EXPORTED int dlclose(void *handle)
         dlclose_fn *next = next_dlclose;
 
         if (!next)
-                *(void **) &next = find_next("dlclose");
+                *(void **) &next = infp_next("dlclose");
         if (!next)
                 return 0;
         return hook ? hook(handle, next) : next(handle);
@@ -133,10 +126,10 @@ EXPORTED int dlclose(void *handle)
 
 static void find_all(void)
 {
-        *(void **) &next_dlclose = find_next("dlclose");
-        *(void **) &next_sigaction = find_next("sigaction");
-        *(void **) &next_signal = find_next("signal");
-        *(void **) &next_pthread_create = find_next("pthread_create");
+        *(void **) &next_dlclose = infp_next("dlclose");
+        *(void **) &next_sigaction = infp_next("sigaction");
+        *(void **) &next_signal = infp_next("signal");
+        *(void **) &next_pthread_create = infp_next("pthread_create");
 }
 
 __attribute__((constructor)) static void load_agent(void)

@@ -2,13 +2,13 @@
  * they do beside the call is to count bytes down, and to look up whether a block that is freed may be a sampled one.
  *
  * As all of the stub (agent/core/preload.c): no library is needed, functions of libc are weak references, and without an agent nothing is done. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/core/exit_group.h"
+#include "agent/core/next.h"
 #include "agent/heap/counted.h"
 #include "agent/heap/hooks.h"
 
@@ -16,7 +16,6 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
-#pragma weak dlsym
 #pragma weak __errno_location
 /* glibc's own under their second names: before 2.34 dlsym is there only in programs that need libdl. */
 extern void *__libc_malloc(size_t) __attribute__((weak));
@@ -94,14 +93,6 @@ static size_t early_size(const void *block)
         return *(const size_t *) (const void *) ((const char *) block - 16);
 }
 
-static void *find(const char *name)
-{
-        void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
-
-        __asm__ volatile("" : "+r"(found)); /* no tail call: dlsym asks who calls it, and the agent calls this, too */
-        return found;
-}
-
 static int memalign_of_libc(void **ret, size_t alignment, size_t size)
 {
         void *block;
@@ -136,18 +127,18 @@ static void find_all(void)
                 take_libc();
                 return;
         }
-        *(void **) &next.free = find("free");
-        *(void **) &next.calloc = find("calloc");
-        *(void **) &next.realloc = find("realloc");
-        *(void **) &next.posix_memalign = find("posix_memalign");
-        *(void **) &next.aligned_alloc = find("aligned_alloc");
-        *(void **) &next.memalign = find("memalign");
-        *(void **) &next.valloc = find("valloc");
-        *(void **) &next.pvalloc = find("pvalloc");
-        *(void **) &next.malloc_usable_size = find("malloc_usable_size");
-        *(void **) &next._exit = find("_exit");
-        *(void **) &next._Exit = find("_Exit");
-        *(void **) &next.malloc = find("malloc");
+        *(void **) &next.free = infp_next("free");
+        *(void **) &next.calloc = infp_next("calloc");
+        *(void **) &next.realloc = infp_next("realloc");
+        *(void **) &next.posix_memalign = infp_next("posix_memalign");
+        *(void **) &next.aligned_alloc = infp_next("aligned_alloc");
+        *(void **) &next.memalign = infp_next("memalign");
+        *(void **) &next.valloc = infp_next("valloc");
+        *(void **) &next.pvalloc = infp_next("pvalloc");
+        *(void **) &next.malloc_usable_size = infp_next("malloc_usable_size");
+        *(void **) &next._exit = infp_next("_exit");
+        *(void **) &next._Exit = infp_next("_Exit");
+        *(void **) &next.malloc = infp_next("malloc");
 }
 
 static void *no_memory(void)
@@ -449,7 +440,7 @@ __attribute__((constructor(101))) static void begin_heap(void)
         infp_preload_heap.end = (uintptr_t) _etext;
         infp_preload_heap.left = infp_heap_left;
         infp_preload_heap.count = infp_heap_count;
-        infp_preload_heap.find = find;
+        infp_preload_heap.find = infp_next;
         infp_preload_heap.heard = heard;
         infp_preload_heap.busy = busy;
         infp_preload_heap.allocator = (uintptr_t) next.malloc;

@@ -3,7 +3,6 @@
  * left out: its blocks are counted.
  *
  * As all of the stub: no library is needed, and without libc's functions the kernel is asked. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,13 +10,13 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 
+#include "agent/core/next.h"
 #include "agent/core/system_call.h"
 #include "agent/heap/counted.h"
 #include "agent/heap/hooks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
-#pragma weak dlsym
 #pragma weak __errno_location
 
 extern struct infp_preload_heap infp_preload_heap;
@@ -39,13 +38,6 @@ static struct {
         mremap_fn *mremap;
         bool is_asked;
 } next;
-
-static void *find(const char *name)
-{
-        void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
-
-        return found; /* no tail call: dlsym asks who calls it */
-}
 
 static int64_t result_of(int64_t result)
 {
@@ -79,10 +71,10 @@ __attribute__((constructor(101))) static void find_all(void)
         if (next.is_asked)
                 return;
         next.is_asked = true;
-        *(void **) &next.mmap = find("mmap");
-        *(void **) &next.mmap64 = find("mmap64");
-        *(void **) &next.munmap = find("munmap");
-        *(void **) &next.mremap = find("mremap");
+        *(void **) &next.mmap = infp_next("mmap");
+        *(void **) &next.mmap64 = infp_next("mmap64");
+        *(void **) &next.munmap = infp_next("munmap");
+        *(void **) &next.mremap = infp_next("mremap");
 }
 
 /* ---- what is counted ---- */

@@ -16,13 +16,13 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "agent/core/next.h"
 #include "agent/core/system_call.h"
 #include "agent/heap/counted.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-#pragma weak dlsym
 #pragma weak dladdr
 #pragma weak dlerror
 
@@ -65,13 +65,6 @@ static struct {
         bool is_counted; /* it belongs to the library that malloc comes from */
 } next[N];
 static bool is_asked;
-
-static void *find(const char *name)
-{
-        void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
-
-        return found; /* no tail call: dlsym asks who calls it */
-}
 
 static const void *library_of(void *function)
 {
@@ -136,16 +129,16 @@ __attribute__((constructor(101))) static void find_all(void)
         if (is_asked)
                 return;
         is_asked = true;
-        next[0].function = find(names[0]);
+        next[0].function = infp_next(names[0]);
         if (!next[0].function) {
                 if (dlerror)
                         dlerror(); /* else the program's own call would have the message */
                 take_away();
                 return;
         }
-        allocator = library_of(find("malloc"));
+        allocator = library_of(infp_next("malloc"));
         for (unsigned i = 0; i < N; i++) {
-                next[i].function = find(names[i]);
+                next[i].function = infp_next(names[i]);
                 next[i].is_counted = allocator && library_of(next[i].function) == allocator;
         }
         if (dlerror)
