@@ -11,7 +11,7 @@ def begin(torch):
     infprof.enable()
     _start.start()
     if torch and "torch" in sys.modules:
-        _profiling.begin(torch)
+        _profiling.begin(torch, "attach")
     elif torch:
-        _profiling.wait_for_torch(torch, True)
+        _profiling.wait_for_torch(torch, "attach")
     return ""

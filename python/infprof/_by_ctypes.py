@@ -87,6 +87,50 @@ def _number(value):
     return float(value)
 
 
+_setting_open = _function("setting_open", ctypes.c_void_p, _text, _text, _text)
+_settings_asked = _function("settings_asked", ctypes.c_uint32)
+_setting_asked = _function("setting_asked", ctypes.c_int, ctypes.c_void_p, _text, ctypes.c_size_t)
+_setting_is = _function("setting_is", None, ctypes.c_void_p, _text, _text)
+_setting_answer = _function("setting_answer", None, ctypes.c_void_p, _text)
+_SETTING_BYTES = 64
+_seen = 0
+
+
+def look():
+    """Does what `infprof config` has asked for since the last look. What fails there must not reach the program."""
+    global _seen
+    asked = _settings_asked()
+    if asked != _seen:
+        _seen = asked
+        try:
+            from infprof import _settings
+
+            _settings.look()
+        except Exception:
+            pass
+
+
+def setting_open(key, value, may_be):
+    """A setting."""
+    return _setting_open(_bytes(key), _bytes(value), _bytes(may_be))
+
+
+def setting_asked(setting):
+    """The value that is asked for and not answered; None: none."""
+    text = ctypes.create_string_buffer(_SETTING_BYTES)
+    return text.value.decode() if _setting_asked(setting, text, _SETTING_BYTES) else None
+
+
+def setting_is(setting, value, source):
+    """What it is now."""
+    _setting_is(setting, _bytes(value), _bytes(source))
+
+
+def setting_answer(setting, refused):
+    """Answers what was asked for: None, or why not."""
+    _setting_answer(setting, None if refused is None else _bytes(refused))
+
+
 _innermost = ContextVar("infprof.span", default=None)
 
 
@@ -130,6 +174,7 @@ class Span:
         return self
 
     def _enter(self, begins, pushes):
+        look()
         if self._name is None or self._is_innermost or not (_is_recording() or self.id):
             return self
         innermost = _innermost.get()
@@ -298,11 +343,13 @@ def now_ns():
 
 def mark(tag):
     """A tag on the time line: `infprof report --from TAG`."""
+    look()
     _mark(_of_text(tag, "a mark"))
 
 
 def step():
     """One more step of this process. Returns its number, from 1; 0: not recording."""
+    look()
     return _step()
 
 

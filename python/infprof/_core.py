@@ -8,4 +8,5 @@ try:
 except ImportError:
     from infprof._by_ctypes import *
 
+torch_setting = setting_open("torch.profiling", "off", "on, off, or what INFPROF_TORCH takes")  # noqa: F821
 span = Span  # noqa: F821 (both have it)

@@ -177,6 +177,7 @@ static PyObject *core_mark(PyObject *module, PyObject *tag)
         (void) module;
         if (!infp_native_is_text(tag, "a mark"))
                 return NULL;
+        infp_native_look();
         text = infp_native_text(tag);
         infp_mark(text.data);
         infp_native_text_done(&text);
@@ -187,6 +188,7 @@ static PyObject *core_step(PyObject *module, PyObject *nothing)
 {
         (void) module;
         (void) nothing;
+        infp_native_look();
         return PyLong_FromUnsignedLongLong(infp_step());
 }
 
@@ -252,8 +254,9 @@ PyMODINIT_FUNC PyInit__native(void)
 {
         PyObject *module = PyModule_Create(&definition);
 
-        if (module && (!infp_native_add_spans(module) || !infp_native_add_tables(module) ||
-                       !infp_native_add_type(module, "Metric", &metric_spec, &metric_type)))
+        if (module &&
+            (!infp_native_add_spans(module) || !infp_native_add_tables(module) || !infp_native_add_settings(module) ||
+             !infp_native_add_type(module, "Metric", &metric_spec, &metric_type)))
                 Py_CLEAR(module);
         return module;
 }

@@ -23,6 +23,10 @@ bool infp_native_add_type(PyObject *module, const char *name, PyType_Spec *spec,
 PyObject *infp_native_new(PyTypeObject *type); /* all zero */
 void infp_native_dealloc(PyObject *object);    /* of a type without references */
 
+/* Where the program comes by: whether `infprof config` has asked for something. */
+void infp_native_look(void);
+bool infp_native_add_settings(PyObject *module);
+
 /* Spans, tables: their types, and the functions that make them. */
 bool infp_native_add_spans(PyObject *module);
 bool infp_native_add_tables(PyObject *module);

@@ -166,6 +166,7 @@ static PyObject *enter(PyObject *object, bool begins, bool pushes)
         PyObject *innermost;
         int r = 0;
 
+        infp_native_look();
         if (self->name && !self->is_innermost && (infp_is_recording() || self->id)) {
                 innermost = PyObject_CallObject(get_innermost, NULL);
                 if (!innermost)

@@ -2,29 +2,31 @@
 import os
 import sys
 
-from infprof import _core
+from infprof import _core, _settings
 
 _waiting = []  # the finder that waits for torch
 
 
-def begin(options):
+def begin(options, source="program"):
     """torch is there. options: the text of a variable, or the keywords of enable_torch_profiling."""
     from infprof.torch import start
 
-    if os.environ.get("INFPROF_RING") != "0":
+    if os.environ.get("INFPROF_RING") != "0" and source != "config":
         _core.enable()
     start(options)
+    _settings.say(options, source)
 
 
-def wait_for_torch(options, is_quiet):
-    """is_quiet: nobody called us, so that what goes wrong is a line on standard error, and the program runs on."""
+def wait_for_torch(options, source="program"):
+    """source: environment, attach, program or config. But for the program nobody called us, so that what goes wrong is a line on standard
+    error, and the program runs on."""
     from infprof._start import AfterImport
 
     def call():
         try:
-            begin(options)
+            begin(options, source)
         except Exception as error:
-            if not is_quiet:
+            if source == "program":
                 raise
             print(f"infprof: PyTorch is not profiled: {error}", file=sys.stderr)
 
@@ -32,6 +34,7 @@ def wait_for_torch(options, is_quiet):
     finder = AfterImport("torch", call)
     _waiting.append(finder)
     sys.meta_path.insert(0, finder)
+    _settings.say(options, source)
 
 
 def stop_waiting():
@@ -54,7 +57,7 @@ def enable_torch_profiling(**options):
     if "torch" in sys.modules:
         begin(options)
     else:
-        wait_for_torch(options, False)
+        wait_for_torch(options)
 
 
 def disable_torch_profiling():
@@ -62,3 +65,4 @@ def disable_torch_profiling():
     stop_waiting()
     if "infprof.torch" in sys.modules:
         sys.modules["infprof.torch"].stop()
+    _settings.say("off", "program")

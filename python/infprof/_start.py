@@ -87,4 +87,4 @@ def start():
     if options:
         from infprof._profiling import wait_for_torch
 
-        wait_for_torch(options, True)
+        wait_for_torch(options, "environment")

@@ -2,14 +2,19 @@
 import contextlib
 import json
 import os
+import pathlib
 import subprocess
 import time
 
 import pytest
 
 from program import run
+from pythons import FREE, PYTHONS
 from test_rings import ask, program, query, started  # noqa: F401 (fixtures)
+from test_torch import has_torch
 from waiting import wait_for
+
+ONE = "system" if "system" in PYTHONS else next(iter(PYTHONS), None)
 
 
 def config(infprof, pid, *wishes, **options):
@@ -165,3 +170,91 @@ def test_a_recorder_and_settings(infprof, run_dir, program):  # noqa: F811
         assert process.wait(timeout=60) == 0
     tags = [row["tag"] for row in run_dir.run().table("marks") if row["source"] == "api"]
     assert tags == ["ready", "asked", "over"]
+
+
+# ---- Python ----
+
+STEPS = """\
+import sys, time, infprof
+print("ready", flush=True)
+for _ in range(3000):
+    {step}
+    time.sleep(0.005)
+"""
+MODEL = """\
+import sys, time, torch
+from torch import nn
+torch.set_num_threads(1)
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+print("ready", flush=True)
+for _ in range(3000):
+    if "train" in sys.argv:
+        model(torch.zeros(2, 8)).sum().backward()
+        optimizer.step()
+    else:
+        with torch.no_grad():
+            model(torch.zeros(2, 8))
+    time.sleep(0.005)
+"""
+
+
+@pytest.fixture
+def python(infprof, tmp_path):
+    """python(text, *words, environment...): a Python program that has printed "ready", with the package of the build."""
+    with contextlib.ExitStack() as stack:
+        def start(text, *words, name=ONE, **environment):
+            program = tmp_path / "program.py"  # noqa: F811
+            program.write_text(text)
+            own, needed = PYTHONS[name]
+            package = pathlib.Path(infprof).parent / "python"
+            process = stack.enter_context(subprocess.Popen(
+                [*own, program, *words], stdout=subprocess.PIPE, text=True,
+                env={**os.environ, "PYTHONPATH": f"{package / 'infprof' / 'start'}:{package}", **needed, **environment}))
+            stack.callback(process.kill)
+            assert process.stdout.readline() == "ready\n"
+            return process
+
+        yield start
+
+
+def when_listed(infprof, process, key):
+    """The package registers its setting when it is first used."""
+    return wait_for(lambda: config(infprof, process.pid).returncode == 0 and settings(infprof, process.pid).get(key), f"setting {key}")
+
+
+@pytest.mark.skipif(not PYTHONS, reason="no Python")
+@pytest.mark.parametrize("name", [name for name in (ONE, *FREE[:1]) if name])
+@pytest.mark.parametrize("step", ['infprof.mark("m")', "infprof.step()", 'infprof.span("s").__enter__().end()'])
+def test_a_python_program_takes_settings(infprof, python, step, name):
+    process = python(STEPS.format(step=step), name=name)
+    assert when_listed(infprof, process, "torch.profiling")["value"] == "off"
+    found = settings(infprof, process.pid, "probing.torch.profiling=ordered:0.5")["torch.profiling"]
+    assert (found["value"], found["source"], found["state"]) == ("ordered:0.5", "config", "applied")
+    done = config(infprof, process.pid, "torch.profiling=loud,exprs=x@f")
+    assert done.returncode == 1 and f"process {process.pid} refuses torch.profiling=loud,exprs=x@f: it does not know" in done.stderr
+    assert settings(infprof, process.pid, "recording=off")["recording"]["value"] == "off"
+    found = settings(infprof, process.pid, "torch.profiling=off", "recording=on")
+    assert {row["value"] for row in found.values()} == {"off", "on"} and {row["state"] for row in found.values()} == {"applied"}
+
+
+def rows(infprof, pid, table="torch_trace"):
+    done = query(infprof, pid, f"SELECT count(*) AS n FROM python.{table}")
+    return json.loads(done.stdout)[0]["n"] if done.returncode == 0 else 0
+
+
+@pytest.mark.parametrize("words", [[], ["train"]])
+def test_torch_profiling_is_switched_while_it_runs(infprof, python, words):
+    if not has_torch():
+        pytest.skip("no python3-torch (tools/setup check installs it)")
+    process = python(MODEL, *words, name="system", INFPROF_TORCH="every=1,shadow=off")
+    assert when_listed(infprof, process, "torch.profiling")["source"] == "environment"
+    wait_for(lambda: rows(infprof, process.pid) > 10, "rows of modules")
+    assert settings(infprof, process.pid, "torch.profiling=off")["torch.profiling"]["state"] == "applied"
+    before = rows(infprof, process.pid), rows(infprof, process.pid, "torch_steps")
+    time.sleep(0.1)  # sleep: 20 steps that are not profiled
+    assert (rows(infprof, process.pid), rows(infprof, process.pid, "torch_steps")) == before
+    found = settings(infprof, process.pid, "torch.profiling=every=1")["torch.profiling"]
+    assert (found["value"], found["source"], found["state"]) == ("every=1", "config", "applied")
+    wait_for(lambda: rows(infprof, process.pid) > before[0] + 10, "more rows of modules")
+    assert settings(infprof, process.pid, "torch.profiling=0.01")["torch.profiling"]["state"] == "applied"

@@ -13,7 +13,7 @@ import traceback
 import torch
 from torch import nn
 
-from torch_parts import EVERY, Block, Net, Sleeper, check, fake, hooks, modules_of, profiling, state_of, steps, trace, traces_left
+from torch_parts import EVERY, Block, Net, Sleeper, check, fake, hooks, modules_of, profiler, profiling, state_of, steps, trace, traces_left
 
 
 @check
@@ -319,6 +319,53 @@ def a_thousand_times_on_and_off():
     grown = tracemalloc.get_traced_memory()[0] - first
     tracemalloc.stop()
     assert grown < 20_000, grown
+
+
+@check
+def paused_and_on_again_by_a_setting():
+    """What `infprof config` asks for is seen where a step begins or an optimizer ends."""
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    profiling.stop()
+    clean = traces_left()
+    asked = []
+
+    def look():
+        if asked:
+            asked.pop()()
+
+    def train(n):
+        for _ in range(n):
+            model(torch.ones(1, 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    for begin in (lambda: model(torch.ones(1, 4)), lambda: train(3)):  # a step of a model, of an optimizer
+        profiling.start(EVERY)
+        original, profiler.look = profiler.look, look
+        try:
+            begin()
+            asked.append(profiling.pause)
+            begin()
+            n = len(trace()), len(steps())
+            begin()
+            train(2)
+            assert not profiling.is_on() and (len(trace()), len(steps())) == n, (n, len(trace()), len(steps()))
+            asked.append(lambda: profiling.start(EVERY))
+            train(4)
+            assert profiling.is_on() and len(trace()) > n[0] and len(steps()) > n[1]
+            asked.append(lambda: profiling.start(EVERY))  # other options in the middle of it
+            train(4)
+            assert profiling.is_on()
+            asked.append(profiling.pause)
+            train(1)
+            profiling.pause()
+        finally:
+            profiler.look = original
+        profiling.stop()
+        assert traces_left() == clean, traces_left()
+    for name, module in model.named_modules():
+        assert not module._forward_hooks and not module._forward_pre_hooks, name
 
 
 @check

@@ -23,6 +23,7 @@ class Table:
 core = types.ModuleType("infprof._core")
 core.open_table = Table
 core.is_recording = lambda: recording
+core.look = lambda: None
 core.now_ns = time.monotonic_ns
 sys.modules["infprof._core"] = core
 import infprof  # noqa: E402

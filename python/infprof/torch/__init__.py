@@ -49,6 +49,13 @@ def stop():
             _profiler = None
 
 
+def pause():
+    """As stop(), but for what sees that profiling is to go on (Profiler._run): `infprof config`."""
+    with _lock:
+        if _profiler is not None:
+            _profiler.stop(True)
+
+
 def is_on():
     return _profiler is not None and _profiler.is_on
 

@@ -3,6 +3,8 @@
 A step is the outermost call of a model, until an optimizer's step, an engine's iteration or the program itself (step()) says better.
 Steps of an optimizer and of the program follow each other without a gap and belong to all threads; the others are their thread's.
 """
+from infprof._core import look
+
 from . import batch, compiled, hooks, tables
 from .device import Devices
 from .hooks import Hooks, Step, now_ns, release, state, thread
@@ -43,6 +45,7 @@ class Profiler:
         self._reason = None  # why there are no hooks
         self._shared = None  # the step of all threads
         self._watched = None  # the last step that waits for its backward pass
+        self._is_waiting = False
         self.is_on = False
 
     # Start and end
@@ -66,21 +69,25 @@ class Profiler:
         elif self._reason is None:
             self._look()
 
-    def stop(self):
-        if not self.is_on:
+    def stop(self, keeps_watch=False):
+        """keeps_watch: outermost modules and optimizers still come by here, to see that profiling is to go on."""
+        if self.is_on:
+            self.is_on = False
+            self._end_shared(now_ns())
+            self._compiled.leave()
+            self._loader.leave()
+            self._collections.leave()
+            state.is_looking = False
+            self._hooks.remove_all()
+            if self._watched is not None:
+                release(self._watched)
+            self._rows.flush()
+        elif not self._is_waiting:
             return
-        self.is_on = False
-        self._end_shared(now_ns())
-        self._optimizers.leave()
-        self._compiled.leave()
-        self._loader.leave()
-        self._collections.leave()
-        self._outermost.remove()
-        state.is_looking = False
-        self._hooks.remove_all()
-        if self._watched is not None:
-            release(self._watched)
-        self._rows.flush()
+        self._is_waiting = keeps_watch
+        if not keeps_watch:
+            self._optimizers.leave()
+            self._outermost.remove()
 
     def forked(self):
         """In a child of fork: other threads are gone, with their steps; a device that the parent uses is not for us."""
@@ -189,6 +196,9 @@ class Profiler:
     # Steps of a thread
 
     def _run(self, model, call, module, args, kwargs):
+        look()
+        if not self.is_on:
+            return call(*args, **kwargs)
         if model.skip:
             model.skip -= 1
             self._number += 1
@@ -394,6 +404,7 @@ class Profiler:
 
     def _optimizer_ends(self, optimizer):
         ended = now_ns()
+        look()
         if not self.is_on or self._source not in ("forward", "optimizer") or self._outermost.has_engine():
             return
         try:
