@@ -119,6 +119,80 @@ static void check_other_thread(void)
         CHECK_EQUAL(ring_count_kind(INFP_WIRE_MARK), 1);
 }
 
+/* Threads that write meanwhile, and a thread that asks for this and that: all of them go on, and the last word holds. */
+static _Atomic int is_over;
+
+static void *write_on(void *context)
+{
+        unsigned *n = context;
+
+        while (!is_over) {
+                infp_span span = infp_span_begin("span");
+
+                infp_mark("mark");
+                infp_span_end(&span);
+                ++*n;
+        }
+        return NULL;
+}
+
+static void check_threads(void)
+{
+        enum { N = 4 };
+        pthread_t threads[N];
+        unsigned n[N] = { 0 };
+        char text[INFP_SETTING_BYTES];
+        infp_setting *setting = infp_setting_open("own", "value", "");
+
+        CHECK_EQUAL(infp_enable(), 0);
+        infp_mark("first");
+        for (unsigned i = 0; i < N; i++)
+                CHECK(pthread_create(&threads[i], NULL, write_on, &n[i]) == 0);
+        for (unsigned i = 0; i < 150; i++) {
+                CHECK_EQUAL(ask("recording", i % 2 ? "on" : "off"), 0);
+                CHECK_EQUAL(ask("own", i % 2 ? "one" : "another"), 0);
+                if (infp_settings_asked() && infp_setting_asked(setting, text, sizeof text)) {
+                        CHECK(strcmp(text, i % 2 ? "one" : "another") == 0);
+                        infp_setting_is(setting, text, "config");
+                        infp_setting_answer(setting, NULL);
+                }
+                if (i % 50 == 0)
+                        CHECK_EQUAL(ask("ring.records", i == 0 ? "12000" : i == 50 ? "20000" : "30000"), 0);
+        }
+        for (unsigned i = 0; i < 1000 && look("recording")->state == INFP_RING_SETTING_PENDING; i++)
+                usleep(1000);
+        expect("recording", "on", "config", INFP_RING_SETTING_APPLIED);
+        expect("own", "one", "config", INFP_RING_SETTING_APPLIED);
+        expect("ring.records", "30000", "config", INFP_RING_SETTING_APPLIED);
+        is_over = 1;
+        for (unsigned i = 0; i < N; i++)
+                CHECK(pthread_join(threads[i], NULL) == 0 && n[i] > 0);
+        CHECK(infp_is_recording());
+}
+
+/* An agent's file has none, and its process does nothing of what is written where they would be. */
+static void check_agent(void)
+{
+        const struct infp_ring_owner ours = { .process = 1, .pid = getpid(), .uid = geteuid() };
+        struct infp_ring_owner own = ours;
+        struct infp_err err = { "" };
+        int file;
+
+        infp_writer_heap_mean = 4096;
+        CHECK_EQUAL(infp_enable(), 0);
+        own.start_ticks = ring_head()->start_ticks;
+        file = open_ring();
+        CHECK_EQUAL(infp_ring_settings(file, &own, found, &err), 0);
+        CHECK_EQUAL(infp_ring_ask(file, &own, 0, "off", &err), -ENOENT);
+        close(file);
+        infp_writer_file.settings->setting[0].asked = 2;
+        strcpy((char *) infp_writer_file.settings->setting[0].wanted, "off");
+        infp_writer_file.settings->asked = 1;
+        infp_mark("recorded");
+        CHECK_EQUAL(ring_count_kind(INFP_WIRE_MARK), 1);
+        CHECK(infp_is_recording());
+}
+
 static void check_size(void)
 {
         const uint32_t before = 221;
@@ -302,6 +376,8 @@ static void check_hostile(void)
         }
 TEST(recording)
 TEST(other_thread)
+TEST(threads)
+TEST(agent)
 TEST(size)
 TEST(own)
 TEST(fork)
@@ -313,7 +389,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_recording), cmocka_unit_test(test_other_thread), cmocka_unit_test(test_size),
                 cmocka_unit_test(test_own),       cmocka_unit_test(test_fork),         cmocka_unit_test(test_scribbled),
-                cmocka_unit_test(test_hostile),
+                cmocka_unit_test(test_hostile),   cmocka_unit_test(test_threads),      cmocka_unit_test(test_agent),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);
