@@ -23,6 +23,19 @@ static const char *const overhead_columns[] = { "process", "pairs",    "every", 
 enum { GC_DURATION, GC_SHORT, GC_SHORT_DURATION };
 static const char *const gc_columns[] = { "duration", "short", "short_duration", NULL };
 
+/* Rows are a program's, which may write anything. */
+enum { MOST_SECONDS = 1000000000, MOST_COUNT = 1 << 30 };
+
+static bool is_time(double seconds)
+{
+        return seconds >= 0 && seconds <= MOST_SECONDS; /* false of NAN */
+}
+
+static int64_t count_of(double number)
+{
+        return number >= 0 && number <= MOST_COUNT ? (int64_t) number : 0;
+}
+
 struct reading {
         struct infp_torch_report *ret;
         struct infp_map modules, classes; /* name and class, class: index */
@@ -110,7 +123,7 @@ static int take_call(void *context, const struct infp_batch *batch, const int *a
                 module->growths++;
                 module->growth_mib += growth;
         }
-        if (isnan(seconds))
+        if (!is_time(seconds))
                 return 0;
         add_time(&module->of[stage], seconds, self_s);
         add_time(&module->all, seconds, self_s);
@@ -165,7 +178,7 @@ static int take_step(void *context, const struct infp_batch *batch, const int *a
         uint32_t name;
 
         step.seconds = infp_cell_number(batch, at[STEP_DURATION], row);
-        if (isnan(step.seconds))
+        if (!is_time(step.seconds))
                 return take_note(ret, batch, at, row);
         INFP_TRY(keep(ret, batch, at[PHASE], row, &name));
         INFP_TRY(keep(ret, batch, at[SHAPE], row, &step.shape));
@@ -202,8 +215,8 @@ static int take_overhead(void *context, const struct infp_batch *batch, const in
                 return 0; /* rows need not lie in order */
         *last = (struct infp_torch_overhead){
                 .process_id = process,
-                .pairs = (int64_t) infp_cell_number(batch, at[PAIRS], row),
-                .every = (int64_t) infp_cell_number(batch, at[EVERY], row),
+                .pairs = count_of(infp_cell_number(batch, at[PAIRS], row)),
+                .every = count_of(infp_cell_number(batch, at[EVERY], row)),
                 .hooks = infp_cell_number(batch, at[HOOKS], row),
                 .hooks_low = infp_cell_number(batch, at[HOOKS_LOW], row),
                 .hooks_high = infp_cell_number(batch, at[HOOKS_HIGH], row),
@@ -222,10 +235,10 @@ static int take_collection(void *context, const struct infp_batch *batch, const 
                      n_short = infp_cell_number(batch, at[GC_SHORT], row),
                      short_s = infp_cell_number(batch, at[GC_SHORT_DURATION], row);
 
-        if (isnan(seconds))
+        if (!is_time(seconds))
                 return 0;
-        ret->n_collections += 1 + (n_short > 0 ? (uint64_t) n_short : 0);
-        ret->collections_s += seconds + (short_s > 0 ? short_s : 0);
+        ret->n_collections += 1 + (uint64_t) count_of(n_short);
+        ret->collections_s += seconds + (is_time(short_s) ? short_s : 0);
         if (seconds > ret->longest_collection_s)
                 ret->longest_collection_s = seconds;
         return 0;

@@ -179,6 +179,7 @@ def backward_of_each_module():
     model = Block(Layer(0.02), Block(Layer(0.005), Layer(0.01)))
     x = torch.ones(2, requires_grad=True)
     model(x).sum().backward()
+    assert not x._backward_hooks  # no step has come since, which would take them away too
     spent = {row["module"]: row["duration"] for row in trace(stage="backward")}
     assert set(spent) == {"Block", "inner.0", "inner.1", "inner.1.inner.0", "inner.1.inner.1"}, spent
     for name, seconds in (("inner.0", 0.02), ("inner.1.inner.0", 0.005), ("inner.1.inner.1", 0.01), ("inner.1", 0.015), ("Block", 0.035)):
@@ -234,6 +235,21 @@ def no_dictionary_of_a_module_changes():
     assert len(steps(kind="hooked")) > 10
     profiling.stop()
     assert state_of(model) == before
+
+
+@check
+def between_sampled_steps_nothing_stands():
+    at = torch.nn.modules.module
+    model = Net().eval()
+    for number in range(1, 12):
+        model(torch.ones(1, 4))
+        # After the 1st, 2nd, 4th and 8th they stay until the next step: another model is looked for.
+        assert bool(at._global_forward_hooks) == bool(at._global_forward_pre_hooks) == (number in (1, 2, 4, 8)), number
+    profiling.start("every=1000000,budget=off")
+    for number in range(4):
+        model(torch.ones(1, 4))
+        assert bool(at._global_forward_hooks) == (number == 0), number
+    assert [row["kind"] for row in steps()][-4:] == ["first", "bare", "bare", "bare"]
 
 
 @check
