@@ -13,6 +13,8 @@
 enum { KEY, VALUE, SOURCE, STATE, WANTED, MAY_BE, N };
 enum { WAIT_MS = 1000, ROW_BYTES = 1024 };
 
+#define PERIOD "backtrace.period"
+
 // clang-format off
 static const struct infp_column columns[] = {
         [KEY] = INFP_COLUMN(key, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name."),
@@ -101,7 +103,7 @@ static int take_wish(const char *text, struct infp_wish *ret, struct infp_err *e
                 return infp_fail(err, -EINVAL, "config: %.100s is not key=value", text);
         snprintf(ret->key, sizeof(ret->key), "%.*s", (int) (equals - key), key);
         if (key != text && strcmp(ret->key, "sample_rate") == 0) /* seconds between two backtraces */
-                strcpy(ret->key, "backtrace.period");
+                strcpy(ret->key, PERIOD);
         ret->value = equals + 1;
         return 0;
 }
@@ -142,6 +144,11 @@ static int run(const struct infp_arguments *arguments)
         r = show(&l, wishes, (size_t) n);
         infp_output_done(&l.output);
         infp_builder_free(l.builder);
+        for (int i = 0; i < n && r == -ENOENT; i++)
+                if (strcmp(wishes[i].key, PERIOD) == 0)
+                        infp_say("config: programs do not sample their own stacks; `infprof record --cpu` and --wall "
+                                 "do, from "
+                                 "outside");
         if (r < 0)
                 return infp_say_failure(&err);
         return l.is_asking && l.was_refused ? INFP_EXIT_FAILURE : INFP_EXIT_OK;

@@ -3,6 +3,8 @@ import contextlib
 import json
 import os
 import pathlib
+import random
+import struct
 import subprocess
 import sys
 import time
@@ -47,6 +49,7 @@ def marks(infprof, pid):
     return json.loads(query(infprof, pid, "SELECT count(*) AS n FROM marks").stdout)[0]["n"]
 
 
+@pytest.mark.san
 def test_settings_are_listed(infprof, started):  # noqa: F811
     process = started("wait")
     found = settings(infprof, process.pid)
@@ -105,6 +108,7 @@ def test_the_file_grows_to_what_is_asked_for(infprof, storm, rings):
     wait_for(lambda: file.stat().st_size == 3 << 20, "a file of 3 MiB")
 
 
+@pytest.mark.san
 def test_what_makes_no_sense_is_refused(infprof, storm):
     for wish, why in (("recording=maybe", "it is on or off"), ("ring.bytes=64M", "it is more than this process can have"),
                       ("ring.bytes=1k", "does not shrink"), ("ring.records=-3", "it is a number of records")):
@@ -117,13 +121,15 @@ def test_what_makes_no_sense_is_refused(infprof, storm):
     assert done.returncode == 1
     assert f"process {storm.pid} has no setting no.such; it has recording, ring.bytes, ring.records" in done.stderr
     assert settings(infprof, storm.pid)["recording"]["value"] == "on"  # nothing of it was asked for
-    assert "no setting backtrace.period" in config(infprof, storm.pid, "probing.sample_rate=0.1").stderr
+    done = config(infprof, storm.pid, "probing.sample_rate=0.1")
+    assert "no setting backtrace.period" in done.stderr and "`infprof record --cpu` and --wall do" in done.stderr
     for value in ("x" * 64, "tab\t", "ünicode"):
         done = config(infprof, storm.pid, f"recording={value}")
         assert done.returncode == 1 and "takes values of" in done.stderr
     assert settings(infprof, storm.pid, "recording=on")
 
 
+@pytest.mark.san
 @pytest.mark.parametrize("words, why", [
     (["nothing"], "nothing is not a process id"), (["localhost:8080"], "is an address, and no program listens there"),
     ([], "it takes a PID"), (["1", "recording"], "recording is not key=value"), (["1", "=on"], "=on is not key=value"),
@@ -133,6 +139,7 @@ def test_other_words_are_refused(infprof, words, why):
     assert done.returncode == 2 and why in done.stderr, done.stderr
 
 
+@pytest.mark.san
 def test_processes_without_settings(infprof, started, monkeypatch):  # noqa: F811
     process = started("wait")
     process.kill()
@@ -163,6 +170,7 @@ def test_two_who_ask_at_once(infprof, storm):
     assert settings(infprof, storm.pid)["recording"]["state"] == "applied"
 
 
+@pytest.mark.san
 def test_a_recorder_and_settings(infprof, run_dir, program):  # noqa: F811
     """The recorder holds the file meanwhile; what is not recorded is missing, and nothing else."""
     words = [infprof, "record", "-o", run_dir, "-t", "100", "--no-finish", "--", program, "wait"]
@@ -178,6 +186,25 @@ def test_a_recorder_and_settings(infprof, run_dir, program):  # noqa: F811
         assert process.wait(timeout=60) == 0
     tags = [row["tag"] for row in run_dir.run().table("marks") if row["source"] == "api"]
     assert tags == ["ready", "asked", "over"]
+
+
+@pytest.mark.san
+def test_a_page_full_of_nonsense(infprof, storm, rings):
+    """Another program of the same user writes into the page: both sides live, and what is shown is printable."""
+    [file] = rings.glob("*.ring")
+    chance = random.Random(1)
+    with open(file, "r+b", buffering=0) as page:
+        page.seek(88)
+        at = struct.unpack("<I", page.read(4))[0] - 4096  # chunks_at
+        for kind in range(12):
+            page.seek(at)
+            page.write(chance.randbytes(4096) if kind % 2 else bytes([chance.choice([0, 1, 0x41, 0xff])]) * 4096)
+            for wishes in ([], ["recording=off"]):
+                done = config(infprof, storm.pid, *wishes)
+                assert done.returncode in (0, 1), done.stderr
+                text = done.stdout + done.stderr
+                assert all(c == "\n" or " " <= c <= "~" for c in text) and (done.returncode or json.loads(done.stdout) is not None)
+    assert storm.poll() is None and marks(infprof, storm.pid) > 0
 
 
 EXEC = """\
