@@ -200,7 +200,8 @@ def strategies():
         model(torch.ones(1, 4))
     kinds = [row["kind"] for row in steps()]
     assert 50 < kinds.count("hooked") < 110 and 50 < kinds.count("shadow") < 110, kinds
-    assert len(fake.rows["torch_overhead"]) > 50
+    # Each pair of one thread counts, those too before which hooks stood to find another model.
+    assert abs(len(fake.rows["torch_overhead"]) - kinds.count("hooked")) <= 2 and len(fake.rows["torch_overhead"]) > 50
 
 
 @check

@@ -247,14 +247,14 @@ class Profiler:
         phase, shape, key = self._batch(model, module, args, kwargs)
         key = model.key, key
         kind, pair = self._choose(key)
+        if state.is_looking:
+            self._look_no_more()  # before the step begins: its shadow has no hooks beside it
         step = self._new_step(kind, key)
         step.pair, step.phase, step.shape, step.model = pair, phase, shape, model.info
         step.is_first = not model.n_steps and model.is_engine
         model.n_steps += 1
         if model.ended_ns is not None:
             step.wait_ns = entered - model.ended_ns
-        if state.is_looking:
-            self._look_no_more()
         if kind == HOOKED:
             self._dress(step, None if model.is_engine else module)
             thread.step = step
