@@ -196,6 +196,25 @@ for kind in ("fork", "fork"):
     assert len(counts) == 3 and sorted(counts.values())[:2] == [20, 20], counts
 
 
+def test_spans_and_steps_of_the_program(profiled):
+    done = profiled("every=1,budget=off,shadow=off", more="""
+import infprof
+ids = torch.zeros(1, 1, dtype=torch.int64)
+with infprof.span("request"):
+    model(ids)
+for i in range(3):
+    infprof.step()
+    model(ids)
+    model(ids)
+infprof.step()
+""")
+    (span,) = [row["span"] for row in done.run.table("spans") if row["name"] == "request"]
+    rows = done.run.table("torch_trace")
+    assert {row["span"] for row in rows if row["step"] < 60} == {None} and {row["span"] for row in rows if row["step"] == 60} == {span}
+    calls = collections.Counter(row["step"] for row in rows if row["module"] == "first")
+    assert [calls[step] for step in range(60, 64)] == [1, 2, 2, 2]
+
+
 def test_rows_are_there_while_the_program_runs(infprof, tmp_path, rings):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(more="import sys\nprint('ready', flush=True)\nsys.stdin.read()"))
