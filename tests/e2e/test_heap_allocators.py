@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+import waits
 from namespaces import unshare
 from program import run
 from pythons import PYTHONS
@@ -608,13 +609,53 @@ def test_programs_of_the_same_number(infprof, run_dir, tmp_path):
     assert sorted(name for reason in reasons(run_dir.run()) for name in ("one", "two") if f"({name})" in reason) == ["one", "two"], done.stderr
 
 
-@pytest.mark.skipif(not GO, reason="needs golang-1.19-go")
-def test_programs_of_go(record, tmp_path):
-    (tmp_path / "main.go").write_text(SLEEPS)
-    made = run([GO, "build", "-o", tmp_path / "program", tmp_path / "main.go"], env={**os.environ, "GOCACHE": str(tmp_path / "cache"), "GO111MODULE": "off"})
-    assert made.returncode == 0, made.stderr
-    done = record("--heap", "-t", "100", "--no-snapshots", command=[tmp_path / "program"])
+@pytest.fixture(scope="module")
+def build_go(tmp_path_factory):
+    """build_go(text): a program of Go; what it needs of Go's library is compiled once."""
+    if not GO:
+        pytest.skip("needs golang-1.19-go")
+    directory = tmp_path_factory.mktemp("go")
+
+    def call(text):
+        (directory / "main.go").write_text(text)
+        made = run([GO, "build", "-o", directory / "program", directory / "main.go"],
+                   env={"GOCACHE": str(directory / "cache"), "GO111MODULE": "off", "CGO_ENABLED": "1"})
+        assert made.returncode == 0, made.stderr
+        return directory / "program"
+
+    return call
+
+
+def test_programs_of_go(record, build_go):
+    done = record("--heap", "-t", "100", "--no-snapshots", command=[build_go(SLEEPS)])
     assert done.returncode == 7 and any("is written in Go" in reason for reason in reasons(done.run)), done.stderr
+
+
+CALLS_C = """\
+package main
+/*
+#include <stdlib.h>
+static void *keep(void) { return malloc(1000); }
+*/
+import "C"
+import "sync"
+func main() {
+	var all sync.WaitGroup
+	for t := 0; t < 8; t++ {
+		all.Add(1)
+		go func() { defer all.Done(); for i := 0; i < 2500; i++ { C.keep() } }()
+	}
+	all.Wait()
+}
+"""
+
+
+def test_programs_of_go_and_c(record, build_go):
+    """What C allocates in them, called by goroutines on stacks of Go's own: each block."""
+    done = record("--heap=exact", "--no-snapshots", command=[build_go(CALLS_C)])
+    assert done.returncode == 0, done.stderr
+    kept = [row for row in waits.rows(done.run, "heap") if any((frame.name or "").endswith("_Cfunc_keep") for frame in row.frames)]
+    assert (sum(row.samples for row in kept), sum(row.weight for row in kept)) == (20_000, 20_000_000), kept
 
 
 @pytest.mark.skipif(not PYTHONS, reason="no Python to record")
