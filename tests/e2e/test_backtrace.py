@@ -70,6 +70,7 @@ def state(pid):
 
 def test_threads_of_a_c_program(program, start, backtrace):
     process = start(program, 3)
+    wait_for(lambda: set(map(state, (f"{process.pid}/task/{tid}" for tid in os.listdir(f"/proc/{process.pid}/task")))) == {"S"}, "its threads' sleep")
     threads = backtrace(process.pid)
     assert len(threads) == 4
     for tid, thread in threads.items():

@@ -165,8 +165,8 @@ def test_tasks_that_come_and_go(infprof, start, tmp_path, name):
     for options in (["--python-only"], ["--no-block"]) * 2:
         for task in tasks_of(infprof, process, *options):
             functions = [frame["func"] for frame in task["frames"] if frame["func"] != "__sleep0"]
-            if task["why"]:
-                assert options == ["--no-block"], task
+            if task["why"]:  # also of a stopped loop: it stands between a task that it has entered and the task's coroutine
+                assert options == ["--no-block"] or task["state"] == "running" and task["why"].startswith("it runs, and no"), task
             elif functions and functions[-1] == "work" and task["state"] != "running":
                 seen += 1
                 assert functions == chain[-len(functions):], task
