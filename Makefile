@@ -23,7 +23,7 @@ demo: build ## record a real llama.cpp server under load, then show what was rec
 demo-deps: ## fetch the server and the model of the demo (272 to 306 MB, once)
 	@tools/setup demo
 
-check: ## all builds, all tests (about 15 minutes)
+check: ## all builds, all tests (about 20 minutes)
 	@tools/setup check
 	@$(PYTHON) tools/check
 

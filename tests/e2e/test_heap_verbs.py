@@ -288,6 +288,7 @@ int main(int argc, char **argv)
 
 
 @needs_gcc
+@pytest.mark.serial  # as test_truth of test_heap.py
 def test_programs_of_one_process(infprof, record, tmp_path):
     """A shell becomes a program with 4 MiB, and that another one with 1 MiB: the peak is the greatest, and in use at the end is what the last one holds."""
     (tmp_path / "execs.c").write_text(EXECS)
