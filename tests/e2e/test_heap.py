@@ -423,6 +423,7 @@ int main(void) { for (int i = 0; i < 100; i++) malloc(100000); return 0; }
 
 
 @needs_gcc
+@pytest.mark.serial  # as test_truth
 @pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
 def test_an_allocator_that_is_preloaded(record, build, library):
     found = [path for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu") for path in pathlib.Path(folder).glob(library)]

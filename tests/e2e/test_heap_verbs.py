@@ -330,6 +330,7 @@ int main(void)
 
 
 @needs_gcc
+@pytest.mark.serial  # as test_truth: what waits for unwind tables is in RAM, too
 def test_fragmentation(infprof, record, tmp_path):
     """Every second of 40,000 blocks is free, and none of the pages between them: of what is in RAM half is not in use."""
     (tmp_path / "holes.c").write_text(HOLES)
