@@ -11,6 +11,8 @@
         INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that wrote it."), \
         INFP_COLUMN(thread, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name that the program gave this thread.")
 
+#define RANK INFP_COLUMN(rank, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the process in its distributed job; null = it is part of no job.")
+
 /* t_ns: when the call began. Names of the mission; memory is MiB, as upstream computes what it calls MB. */
 static const struct infp_column torch_trace_columns[] = {
         WRITTEN_BY,
@@ -26,7 +28,7 @@ static const struct infp_column torch_trace_columns[] = {
         INFP_COLUMN(self_duration, F64, GAUGE, s, DERIVED, NO, NULL, 0, NULL, "duration without that of the modules that it called; null = not all of these were sampled."),
         INFP_COLUMN(class, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Class of the module."),
         INFP_COLUMN(device, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Device as PyTorch names it: cpu, cuda:0."),
-        INFP_COLUMN(rank, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the process in its distributed job; null = there is none."),
+        RANK,
         INFP_COLUMN(span, I64, LABEL, none, MEASURED, NO, "id", 0, NULL, "Span of the thread around it, as in spans; null = none."),
         INFP_COLUMN(growth, F64, GAUGE, mib, DERIVED, NO, NULL, 0, NULL, "Memory of the device in tensors at the end, less what was in them at the beginning."),
         INFP_COLUMN(cpu_duration, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time of the call by CLOCK_MONOTONIC, where duration is that of the device; null = it is not."),
@@ -58,10 +60,10 @@ static const struct infp_column torch_steps_columns[] = {
         INFP_COLUMN(own, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time that the profiler took beside it: before it began and after it ended."),
         INFP_COLUMN(gc, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Of duration, in collections of garbage."),
         INFP_COLUMN(data, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Time in the data loader's iterator, in this thread since its step before."),
-        INFP_COLUMN(wait, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "From the end of the model's step before to the begin of this one; null = there is none."),
+        INFP_COLUMN(wait, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "From the end of the model's previous step to the begin of this one; null = this is its first."),
         INFP_COLUMN(calls, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Calls of modules that were recorded."),
         INFP_COLUMN(note, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "first call, raised, or why there are no hooks; a row without a step says it of the process."),
-        INFP_COLUMN(rank, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the process in its distributed job; null = there is none."),
+        RANK,
 };
 
 /* t_ns: when the second step of the pair had ended. Shares are of the time that steps take without the profiler. */
@@ -82,7 +84,7 @@ static const struct infp_column torch_overhead_columns[] = {
         INFP_COLUMN(overhead, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "What hooks have added to this process's steps so far, and own."),
         INFP_COLUMN(low, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "Lower end of its 95 % interval."),
         INFP_COLUMN(high, F64, GAUGE, ratio, ESTIMATED, NO, NULL, 0, NULL, "Upper end of its 95 % interval."),
-        INFP_COLUMN(rank, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the process in its distributed job; null = there is none."),
+        RANK,
 };
 
 /* t_ns: when the collection began. */

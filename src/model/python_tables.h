@@ -38,4 +38,4 @@ enum infp_backtrace_cell {
 const char *infp_python_bare_name(const char *name); /* without "python." before it */
 
 extern const struct infp_table *const infp_python_tables[];        /* ended by NULL */
-const struct infp_table *infp_python_table_find(const char *name); /* NULL: there is none of that name */
+const struct infp_table *infp_python_table_find(const char *name); /* NULL: no table has that name */

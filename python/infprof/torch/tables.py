@@ -39,7 +39,7 @@ def current_span_id():
 
 
 def rank_of(torch):
-    """Number of this process in its distributed job; None: there is none."""
+    """Number of this process in its distributed job; None: it is part of no job."""
     try:
         distributed = torch.distributed
         if distributed.is_available() and distributed.is_initialized():

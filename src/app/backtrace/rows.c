@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/backtrace/backtrace.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "model/python_tables.h"
 
@@ -16,20 +17,13 @@ struct giving {
         void *context;
 };
 
-static const char *base_of(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash && slash[1] ? slash + 1 : path;
-}
-
 static void set_func(struct infp_row *row, const struct infp_backtrace_frame *frame)
 {
         char text[512];
 
         if (!frame->func) {
                 snprintf(text, sizeof(text), frame->object ? "[%.400s+0x%llx]" : "[unknown]",
-                         frame->object ? base_of(frame->object) : "", (unsigned long long) frame->address);
+                         frame->object ? infp_base_name(frame->object) : "", (unsigned long long) frame->address);
                 infp_row_bytes(row, INFP_BACKTRACE_FUNC, text, strlen(text));
         } else {
                 infp_row_str(row, INFP_BACKTRACE_FUNC, frame->func);
