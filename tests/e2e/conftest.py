@@ -152,6 +152,21 @@ def record(infprof, run_dir):
 
 
 @pytest.fixture
+def spawn():
+    """spawn(words...): a process with pipes to its standard input and output, killed at the test's end."""
+    processes = []
+
+    def begin(*words, **arguments):
+        processes.append(subprocess.Popen([*map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **arguments))
+        return processes[-1]
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
 def live(infprof, run_dir):
     """A recording of a `sleep` that lives, once a row of it is on disk."""
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "200", "--no-finish", "--", "sleep", "100"],

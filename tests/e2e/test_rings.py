@@ -31,22 +31,15 @@ def program(tmp_path_factory):
 
 
 @pytest.fixture
-def started(program):
+def started(program, spawn):
     """started(mode, number): the program, which writes "ready" when its first records are out; ended by the test's end."""
-    processes = []
-
     def start(*words, **arguments):
-        process = subprocess.Popen([program, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                   **arguments)
-        processes.append(process)
+        process = spawn(program, *words, **arguments)
         if words[0] == "wait":
             assert process.stdout.readline() == "ready\n"
         return process
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
+    return start
 
 
 def ask(process):

@@ -117,21 +117,14 @@ def program(infprof, tmp_path_factory):
 
 
 @pytest.fixture
-def waiting(program):
+def waiting(program, spawn):
     """waiting(n): the program, which has sent n rows and lives; ended by the test's end."""
-    processes = []
-
     def start(n, **environment):
-        process = subprocess.Popen([program, str(n), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                   env={**os.environ, **environment})
-        processes.append(process)
+        process = spawn(program, n, "wait", env={**os.environ, **environment})
         assert process.stdout.readline() == "ready\n"
         return process
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
+    return start
 
 
 def ask(infprof, where, sql, *options):
