@@ -20,7 +20,8 @@ enum {
         WORDS = 128,
         MAX_DEPTH = 4,
         MAX_CHAIN = 512,
-        CALLEE_SAVED = 6,
+        SAVED_WORDS = 12,       /* below a return address: 6 registers, and what OpenBLAS has above them */
+        MAX_ALIGNED = 64 << 10, /* of a frame that is left by a register */
 };
 
 /* A stack that goes on does so nearby: what is farther was never a part of it. */
@@ -477,7 +478,7 @@ static bool follow_saved(struct walk *walk, uint64_t pc, uint64_t place)
         uint64_t frame, unused, best = 0;
         uint32_t most = 0;
 
-        for (unsigned i = 1; i <= CALLEE_SAVED && place - 8 * i >= sp && walk->trials_left > 1; i++) {
+        for (unsigned i = 1; i <= SAVED_WORDS && place - 8 * i >= sp && walk->trials_left > 1; i++) {
                 struct walk before = *walk;
 
                 if (read_word(walk, place - 8 * i, &frame) != INFP_UNWIND_COMPLETE || frame <= place || frame % 8 ||
@@ -494,25 +495,48 @@ static bool follow_saved(struct walk *walk, uint64_t pc, uint64_t place)
         return most && follow(walk, pc, place + 8, best);
 }
 
-/* Where no table helps: looks for the caller on the stack. True when the walk then reached the outermost frame. */
-static bool guess(struct walk *walk)
+/* missing: an address that should have been read and is not known. */
+static bool guess_above(struct walk *walk, uint64_t sp, uint64_t *missing)
 {
-        const uint64_t sp = walk->values[INFP_RSP];
         uint64_t pc;
 
-        if (walk->n_guesses == MAX_DEPTH)
-                return false;
-        if (follow_frame_pointers(walk))
-                return true;
         for (uint64_t i = 0; i < WORDS && walk->words_left; i++) {
+                const enum infp_unwind_end end = read_word(walk, sp + 8 * i, &pc);
+
                 walk->words_left--;
-                if (read_word(walk, sp + 8 * i, &pc) != INFP_UNWIND_COMPLETE)
+                if (end == INFP_UNWIND_TRUNCATED)
+                        *missing = sp + 8 * i;
+                if (end != INFP_UNWIND_COMPLETE)
                         return false;
                 if (may_return_to(walk, pc) &&
                     (follow(walk, pc, sp + 8 * i + 8, walk->values[INFP_RBP]) || follow_saved(walk, pc, sp + 8 * i)))
                         return true;
         }
         return false;
+}
+
+/* Where no table helps: looks for the caller on the stack. Complete when the walk then reached the outermost frame. */
+static enum infp_unwind_end guess(struct walk *walk, enum infp_unwind_end without)
+{
+        const uint64_t sp = walk->values[INFP_RSP];
+        uint64_t missing = 0;
+
+        if (walk->n_guesses == MAX_DEPTH)
+                return without;
+        if (follow_frame_pointers(walk) || guess_above(walk, sp, &missing))
+                return INFP_UNWIND_COMPLETE;
+        /* Code that aligns its stack keeps the stack pointer of before in a register: OpenBLAS's kernels, of 28 KiB. */
+        for (unsigned i = 0; i < INFP_RIP; i++) {
+                const uint64_t before = walk->values[i];
+
+                if ((walk->valid >> i & 1) && before > sp && before - sp < MAX_ALIGNED && before % 8 == 0 &&
+                    guess_above(walk, before, &missing))
+                        return INFP_UNWIND_COMPLETE;
+        }
+        if (!missing)
+                return without;
+        walk->address = missing;
+        return INFP_UNWIND_TRUNCATED;
 }
 
 /* ---- the walk ---- */
@@ -542,7 +566,8 @@ static enum infp_unwind_end walk_on(struct walk *walk)
                         if (!walk->start->may_guess || (walk->n_guesses && mapping == INFP_NO_MAPPING))
                                 return end;
                         leave_trail(walk);
-                        return guess(walk) || (!is_exact && may_begin_in(walk, mapping)) ? INFP_UNWIND_COMPLETE : end;
+                        end = guess(walk, end);
+                        return !is_exact && may_begin_in(walk, mapping) ? INFP_UNWIND_COMPLETE : end;
                 }
                 if (rule->flags & INFP_RULE_SIGNAL)
                         flags |= INFP_FRAME_SIGNAL;

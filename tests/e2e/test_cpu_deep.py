@@ -56,15 +56,18 @@ def sample(record, build):
     def call(way, *arguments, compiler="glibc", hz=HZ, seconds=0.8):
         program = build(compiler)
         done = record(f"--cpu={hz}", f"--deep-stacks={way}", "--no-snapshots", command=[program, *arguments, seconds])
-        assert done.returncode == 0, done.stderr
-        found = Profile(done.run, {program.name: program})
-        found.run, found.stderr = done.run, done.stderr
-        found.rows = [row for row in done.run.table("stack_samples") if row["mode"] == "cpu"]
-        found.counts = [row for row in found.sampler if row["mode"] == "cpu"][-1]
-        found.bpf = has_bpf(found.counts)
-        return found
+        return found_in(done, program)
 
     return call
+
+
+def found_in(done, program):
+    assert done.returncode == 0, done.stderr
+    found = Profile(done.run, {program.name: program})
+    found.rows = [row for row in done.run.table("stack_samples") if row["mode"] == "cpu"]
+    found.counts = [row for row in found.sampler if row["mode"] == "cpu"][-1]
+    found.bpf = has_bpf(found.counts)
+    return found
 
 
 def has_bpf(sampler):
@@ -111,6 +114,16 @@ def test_in_the_interrupt(sample, name):
     found = sample("auto", *PROGRAMS[name])
     check_all_right(found)
     assert found.counts["truncated"] <= 0.02 * len(found.rows) + 3, found.counts
+
+
+STOPS_ITS_RECORDER = """"$0" "$@" & for i in 1 2 3; do sleep 0.2; kill -STOP $PPID; sleep 0.2; kill -CONT $PPID; done; wait"""
+
+
+def test_the_recorder_has_no_cpu(record, build):
+    """For 0.2 s three times: what is read of stacks waits for it. Pages that were never touched would fill its room in 0.06 s."""
+    program = build("glibc")
+    done = record(f"--cpu={HZ}", "--no-snapshots", command=["sh", "-c", STOPS_ITS_RECORDER, program, "-a", "-t", "2", "1.6"])
+    check_all_right(found_in(done, program))
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -218,8 +231,15 @@ def test_a_stack_that_is_unmapped_meanwhile(sample, way):
     assert sum(counts.values()) >= 0.1 * HZ and counts["wrong"] <= 1, counts
 
 
-def test_numpy(record, tmp_path):
-    """OpenBLAS has frames of half a megabyte, one above the other. What earlier samples lacked is read with the next ones."""
+@pytest.mark.parametrize("kernels", ["this CPU's", "Haswell"])
+def test_numpy(record, tmp_path, monkeypatch, kernels):
+    """OpenBLAS has frames of half a megabyte, one above the other. What earlier samples lacked is read with the next ones. Its kernels of
+    Haswell have no table, and 28 KiB that they align."""
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    if kernels == "Haswell":
+        if " avx2 " not in pathlib.Path("/proc/cpuinfo").read_text():
+            pytest.skip("this CPU has no AVX2, which OpenBLAS's kernels of Haswell need")
+        monkeypatch.setenv("OPENBLAS_CORETYPE", kernels)
     if subprocess.run([sys.executable, "-c", "import numpy"], check=False).returncode:
         pytest.skip("numpy is not installed")
     program = tmp_path / "solve.py"

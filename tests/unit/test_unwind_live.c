@@ -480,6 +480,31 @@ static void test_code_that_uses_the_frame_pointer(void **state)
         assert_int_equal(count(&now, recurse), 21);
 }
 
+/* push rbx; mov rbx, rsp; sub rsp, 0x7080; and rsp, -0x1000; call rdi; mov rsp, rbx; pop rbx; ret */
+static const uint8_t aligned[] = { 0x53, 0x48, 0x89, 0xe3, 0x48, 0x81, 0xec, 0x80, 0x70, 0x00, 0x00, 0x48, 0x81,
+                                   0xe4, 0x00, 0xf0, 0xff, 0xff, 0xff, 0xd7, 0x48, 0x89, 0xdc, 0x5b, 0xc3 };
+
+/* OpenBLAS's kernels of Haswell: 28 KiB of numbers, above which a register leads. */
+static void test_code_that_aligns_its_stack(void **state)
+{
+        uint64_t sp;
+        unsigned at;
+
+        (void) state;
+        NEEDS_SMALL_FRAMES();
+        make_page(aligned, sizeof(aligned));
+        unwind(&now, false, MAX_FRAMES);
+        at = first_in_page(&now);
+        sp = now.frames[at].sp;
+        memset(now.stack + (sp - now.dump.begin), 0, 0x7080);
+        unwind(&now, true, MAX_FRAMES);
+        assert_string_equal(infp_unwind_end_name(now.result.end), "complete");
+        assert_true(is_in(now.frames[at + 1].pc, through_page));
+        assert_true(now.frames[at + 1].sp - sp >= 0x7080 + 16);
+        assert_true(now.frames[at + 1].flags & INFP_FRAME_GUESSED);
+        assert_int_equal(count(&now, recurse), 21);
+}
+
 /* A frame pointer is followed first. */
 static void test_code_with_frame_pointer(void **state)
 {
@@ -579,6 +604,7 @@ int main(void)
                 cmocka_unit_test(test_code_without_tables),
                 cmocka_unit_test(test_old_return_address),
                 cmocka_unit_test(test_code_that_uses_the_frame_pointer),
+                cmocka_unit_test(test_code_that_aligns_its_stack),
                 cmocka_unit_test(test_code_with_frame_pointer),
                 cmocka_unit_test(test_chain),
                 cmocka_unit_test(test_null_call),
