@@ -162,11 +162,12 @@ def test_running_mixed(attach, start, score, extension, name):  # noqa: F811
     assert 0.75 < found.seconds["python"] / found.seconds["cpu"] < 1.25, found.seconds
 
 
+@pytest.mark.serial
 def test_running_worst_case(infprof, attach, start, tmp_path):
     """Stacks that never were: at most 1.5 %. What had to be thrown away is shown, and the profile called biased."""
     program = tmp_path / "worst.py"
     program.write_text(WORST)
-    process = start([*PYTHONS[ONE][0], program, "100"])
+    process = start([*PYTHONS[ONE][0], program, "1000"])
     busy(process)
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) > 1:  # on one CPU the program does not run while it is read
