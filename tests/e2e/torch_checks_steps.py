@@ -8,7 +8,7 @@ import types
 import torch
 from torch import nn
 
-from torch_parts import EVERY, Block, Net, check, fake, hooks, modules_of, profiler, profiling, steps, trace
+from torch_parts import EVERY, Block, Net, check, fake, hooks, modules_of, outermost, profiler, profiling, steps, trace
 
 
 @check
@@ -385,6 +385,13 @@ def a_model_of_short_steps_is_looked_at_rarely():
         for _ in range(3000):
             model(torch.ones(1))
     assert 1 < len(steps()) < 600 and steps()[-1]["step"] > 2000, len(steps())
+
+
+@check
+def a_first_look_that_lost_its_cpu():
+    """12 ms of ours beside a step of 10 us: as many steps are skipped as usual ones need, once those have come."""
+    model = outermost.Model(None, types.SimpleNamespace(name="model"))
+    assert [model.next_skip(own_ns, 10_000, 0.01) for own_ns in (12_000_000, *[2_000] * 6)] == [1, 3, 7, 15, 31, 40, 40]
 
 
 @check

@@ -12,7 +12,7 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import infprof.torch as profiling  # noqa: E402
-from infprof.torch import hooks, profiler  # noqa: E402, F401
+from infprof.torch import hooks, outermost, profiler  # noqa: E402, F401
 
 torch.set_num_threads(1)
 CHECKS = {}

@@ -22,11 +22,11 @@ ENGINES = (
 class Model:
     """An outermost module, or an engine's class. `skip`: steps to come that are not looked at, since they are too short for it."""
 
-    __slots__ = ("ref", "info", "skip", "last_skip", "is_engine", "ended_ns", "n_steps", "batches", "key", "_own_ns", "_step_ns")
+    __slots__ = ("ref", "info", "skip", "last_skip", "is_engine", "ended_ns", "n_steps", "batches", "key", "_own_ns", "_step_ns", "_skip")
 
     def __init__(self, ref, info, is_engine=False):
         self.ref, self.info, self.is_engine = ref, info, is_engine
-        self.skip = self.last_skip = self.n_steps = 0
+        self.skip = self.last_skip = self._skip = self.n_steps = 0
         self.ended_ns = None
         self.batches = {}  # what is known of shapes that it was called with
         self.key = info.name
@@ -34,10 +34,12 @@ class Model:
 
     def next_skip(self, own_ns, step_ns, budget):
         """The least that a step costs us has to be within half the budget: of very short ones only some are looked at. Both times are
-        those of usual steps; a single long one (a lost CPU) moves them little."""
+        those of usual steps; a single long one (a lost CPU) moves them little. The first may be such a one, so that what is skipped grows
+        twofold at most."""
         self._own_ns = _usual(self._own_ns, own_ns)
         self._step_ns = _usual(self._step_ns, step_ns)
-        return min(int(self._own_ns / (budget / 2 * max(self._step_ns, 1))), MOST_SKIP)
+        self._skip = min(int(self._own_ns / (budget / 2 * max(self._step_ns, 1))), 2 * self._skip + 1, MOST_SKIP)
+        return self._skip
 
 
 def _usual(usual, value):
