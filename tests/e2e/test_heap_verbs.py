@@ -100,7 +100,7 @@ def test_known_program(infprof, record, program):
     assert leak["function"] == "leak_here" and leak["stack"][0]["function"] == "leak_here", leak
     assert [frame["function"] for frame in leak["stack"]][:2] == ["leak_here", "main"], leak
     assert holds(leak["bytes"], 4000 * truth["leak_here"]), leak
-    assert leak["bytes_per_s"]["low"] < 4000 * 200 < 1.2 * leak["bytes_per_s"]["high"], leak
+    assert holds(leak["bytes_per_s"], 4000 * 200, slack=80000), leak  # what comes late grows faster or slower
     assert leaks["judged"] >= 3 and leaks["false_alarm_rate"] == 0.001, leaks
 
     report = heap(infprof, done.run)
