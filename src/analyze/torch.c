@@ -24,12 +24,7 @@ enum { GC_DURATION, GC_SHORT, GC_SHORT_DURATION };
 static const char *const gc_columns[] = { "duration", "short", "short_duration", NULL };
 
 /* Rows are a program's, which may write anything. */
-enum { MOST_SECONDS = 1000000000, MOST_COUNT = 1 << 30 };
-
-static bool is_time(double seconds)
-{
-        return seconds >= 0 && seconds <= MOST_SECONDS; /* false of NAN */
-}
+enum { MOST_COUNT = 1 << 30 };
 
 static int64_t count_of(double number)
 {
@@ -123,7 +118,7 @@ static int take_call(void *context, const struct infp_batch *batch, const int *a
                 module->growths++;
                 module->growth_mib += growth;
         }
-        if (!is_time(seconds))
+        if (!infp_torch_is_time(seconds))
                 return 0;
         add_time(&module->of[stage], seconds, self_s);
         add_time(&module->all, seconds, self_s);
@@ -178,7 +173,7 @@ static int take_step(void *context, const struct infp_batch *batch, const int *a
         uint32_t name;
 
         step.seconds = infp_cell_number(batch, at[STEP_DURATION], row);
-        if (!is_time(step.seconds))
+        if (!infp_torch_is_time(step.seconds))
                 return take_note(ret, batch, at, row);
         INFP_TRY(keep(ret, batch, at[PHASE], row, &name));
         INFP_TRY(keep(ret, batch, at[SHAPE], row, &step.shape));
@@ -235,10 +230,10 @@ static int take_collection(void *context, const struct infp_batch *batch, const 
                      n_short = infp_cell_number(batch, at[GC_SHORT], row),
                      short_s = infp_cell_number(batch, at[GC_SHORT_DURATION], row);
 
-        if (!is_time(seconds))
+        if (!infp_torch_is_time(seconds))
                 return 0;
         ret->n_collections += 1 + (uint64_t) count_of(n_short);
-        ret->collections_s += seconds + (is_time(short_s) ? short_s : 0);
+        ret->collections_s += seconds + (infp_torch_is_time(short_s) ? short_s : 0);
         if (seconds > ret->longest_collection_s)
                 ret->longest_collection_s = seconds;
         return 0;
@@ -301,4 +296,77 @@ void infp_torch_done(struct infp_torch_report *torch)
         free(torch->classes);
         infp_strings_done(&torch->strings);
         *torch = (struct infp_torch_report){ 0 };
+}
+
+double infp_torch_own_s(const struct infp_torch_report *torch)
+{
+        double ret = 0;
+
+        for (unsigned i = 0; i < INFP_TORCH_STAGES; i++)
+                ret += torch->stages[i].calls ? torch->stages[i].self_s : 0;
+        return ret;
+}
+
+double infp_torch_median_s(struct infp_torch_phase *phase)
+{
+        struct infp_quantile at;
+
+        return infp_samples_quantile(&phase->durations, 0.5, &at) ? at.estimate : NAN;
+}
+
+double infp_torch_growth_bytes(const struct infp_torch_module *module)
+{
+        return module->growths ? module->growth_mib / (double) module->growths * 1048576 : NAN;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+        const double x = (*(const struct infp_torch_module *const *) a)->growth_mib,
+                     y = (*(const struct infp_torch_module *const *) b)->growth_mib;
+
+        return x > y ? -1 : x < y;
+}
+
+unsigned infp_torch_growths(const struct infp_torch_report *torch, const struct infp_torch_module **ret, unsigned most)
+{
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < torch->n; i++) {
+                const struct infp_torch_module *module = &torch->modules[i];
+
+                if (!module->growths || !(module->growth_mib > 0))
+                        continue;
+                if (n == most && ret[n - 1]->growth_mib >= module->growth_mib) /* bound: the most are kept */
+                        continue;
+                ret[n < most ? n++ : n - 1] = module;
+                infp_sort(ret, n, sizeof(*ret), by_growth);
+        }
+        return n;
+}
+
+static int by_excess(const void *a, const void *b)
+{
+        const struct infp_torch_long_step *x = a, *y = b;
+        const double p = x->step->seconds - x->median_s, q = y->step->seconds - y->median_s;
+
+        return p > q ? -1 : p < q;
+}
+
+unsigned infp_torch_long_steps(const struct infp_torch_report *torch,
+                               struct infp_torch_long_step ret[INFP_TORCH_SLOWEST])
+{
+        struct infp_torch_long_step all[INFP_TORCH_PHASES * INFP_TORCH_SLOWEST];
+        unsigned n = 0, n_long = 0;
+
+        for (unsigned i = 0; i < torch->n_phases; i++)
+                for (unsigned k = 0; k < torch->phases[i].n_slowest; k++)
+                        all[n++] = (struct infp_torch_long_step){ &torch->phases[i].slowest[k], &torch->phases[i],
+                                                                  infp_torch_median_s(&torch->phases[i]) };
+        infp_sort(all, n, sizeof(*all), by_excess);
+        /* bound: the slowest; those that are hardly slower than the others of their kind are not */
+        while (n_long < n && n_long < INFP_TORCH_SLOWEST && all[n_long].step->seconds > 1.5 * all[n_long].median_s) {
+                ret[n_long] = all[n_long];
+                n_long++;
+        }
+        return n_long;
 }

@@ -72,9 +72,30 @@ static inline bool infp_torch_has(const struct infp_torch_report *torch)
 {
         return torch->n || torch->n_steps || torch->n_notes;
 }
+/* Rows are a program's, which may write anything. False of NAN. */
+static inline bool infp_torch_is_time(double seconds)
+{
+        return seconds >= 0 && seconds <= 1e9;
+}
 /* Seconds by which a list of modules or classes is ordered: their own where that is known. */
 static inline double infp_torch_weight(const struct infp_torch_time *time)
 {
         return time->self_s >= 0 ? time->self_s : time->seconds;
 }
+/* The time of all calls without what they called; NAN: not known of some call. */
+double infp_torch_own_s(const struct infp_torch_report *torch);
+double infp_torch_median_s(struct infp_torch_phase *phase); /* NAN: of none */
+
+/* Modules that have allocated more than they freed, the most first. Returns how many, `most` at most. */
+unsigned infp_torch_growths(const struct infp_torch_report *torch, const struct infp_torch_module **ret, unsigned most);
+double infp_torch_growth_bytes(const struct infp_torch_module *module); /* a call; NAN: not known */
+
+/* Steps that took longer than the others of their phase, those first that lost most. Returns how many. */
+struct infp_torch_long_step {
+        const struct infp_torch_step *step;
+        const struct infp_torch_phase *phase;
+        double median_s; /* of the phase */
+};
+unsigned infp_torch_long_steps(const struct infp_torch_report *torch,
+                               struct infp_torch_long_step ret[INFP_TORCH_SLOWEST]);
 const char *infp_torch_stage_name(enum infp_torch_stage stage);

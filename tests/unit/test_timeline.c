@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 
 #include "analyze/timeline/timeline.h"
 #include "model/memory_account.h"
+#include "model/python_tables.h"
 #include "model/tables.h"
 #include "report_sample.h"
 
@@ -638,6 +640,136 @@ static void test_accounts_of_memory(void **state)
         sample_free(s);
 }
 
+/* In a row, which has no cells of t_ns and time. */
+static unsigned cell_of(const struct infp_table *table, const char *column)
+{
+        return (unsigned) infp_table_find(table, column) - 2;
+}
+
+static void put_torch_call(struct sample_run *s, double at, const char *module, const char *cls, const char *stage,
+                           double self_s, double growth_mib)
+{
+        const struct infp_table *table = &infp_table_torch_trace;
+        struct infp_row *row = sample_row(s, table, (uint64_t) (at * 1e9));
+
+        infp_row_str(row, cell_of(table, "module"), module);
+        infp_row_str(row, cell_of(table, "class"), cls);
+        infp_row_str(row, cell_of(table, "stage"), stage);
+        infp_row_f64(row, cell_of(table, "duration"), 2 * self_s);
+        infp_row_f64(row, cell_of(table, "self_duration"), self_s);
+        infp_row_f64(row, cell_of(table, "growth"), growth_mib);
+        sample_put(s);
+}
+
+static void put_torch_step(struct sample_run *s, double at, const char *phase, double seconds)
+{
+        const struct infp_table *table = &infp_table_torch_steps;
+        struct infp_row *row = sample_row(s, table, (uint64_t) (at * 1e9));
+
+        infp_row_str(row, cell_of(table, "phase"), phase);
+        infp_row_f64(row, cell_of(table, "duration"), seconds);
+        sample_put(s);
+}
+
+static const struct infp_timeline_series *line_of(const struct infp_timeline *t, const char *id, const char *name)
+{
+        const struct infp_timeline_panel *panel = panel_of(t, id);
+
+        assert_non_null(panel);
+        for (unsigned i = 0; i < panel->n_series; i++)
+                if (!strcmp(panel->series[i].name, name))
+                        return &panel->series[i];
+        return NULL;
+}
+
+/* As the page takes the mean of a range. */
+static double mean_of_all(const struct infp_timeline *t, const struct infp_timeline_series *series)
+{
+        double sum = 0, weight = 0;
+
+        for (unsigned i = 0; i < t->grid.n; i++) {
+                sum += series->buckets[i].sum;
+                weight += series->buckets[i].weight;
+        }
+        return sum / weight;
+}
+
+/* 0.4 s in modules in the first bucket and 0.2 s in the third; buckets without a sampled step are empty. */
+static void test_torch(void **state)
+{
+        static const struct infp_table *const more[] = { &infp_table_torch_trace, &infp_table_torch_steps, NULL };
+        static const double a[] = { 75, NAN, 100 }, b[] = { 25, NAN, 0 }, growth[] = { 2 << 20, NAN, NAN };
+        const struct infp_timeline_series *decode;
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        sample_describe(s, more);
+        for (unsigned i = 0; i < 4; i++) {
+                put_numbers(s, (10 + i) * S, 1, 1, 1, 1);
+                sample_tick(s, i, (10 + i) * S);
+        }
+        put_torch_call(s, 10.1, "a", "Linear", "forward", 0.1, 1);
+        put_torch_call(s, 10.2, "a", "Linear", "forward", 0.2, 3);
+        put_torch_call(s, 10.2, "b", "Block", "forward", 0.1, -1);
+        put_torch_call(s, 10.3, "a", "Linear", "sideways", 9, 9);   /* no such stage */
+        put_torch_call(s, 10.3, "a", "Linear", "forward", -9, NAN); /* no such time */
+        put_torch_call(s, 12.1, "a", "Linear", "backward", 0.2, NAN);
+        put_torch_step(s, 10.1, "decode", 0.1);
+        put_torch_step(s, 10.3, "decode", 0.3);
+        put_torch_step(s, 10.3, "decode", -3);
+        put_torch_step(s, 12, "prefill", 0.5);
+        make_timeline(s, 13 * S + 1, &report, &t);
+        assert_string_equal(panel_of(&t, "torch-modules")->group, "torch");
+        assert_means(line_of(&t, "torch-modules", "a"), a, 3);
+        assert_means(line_of(&t, "torch-modules", "b"), b, 3);
+        assert_null(line_of(&t, "torch-modules", "all others"));
+        assert_near(mean_of_all(&t, line_of(&t, "torch-modules", "a")), 100 * 0.5 / 0.6);
+        assert_near(mean_of_all(&t, line_of(&t, "torch-classes", "Block")), 100 * 0.1 / 0.6);
+        assert_near(mean_of_all(&t, line_of(&t, "torch-stages", "backward")), 100 * 0.2 / 0.6);
+        assert_means(line_of(&t, "torch-growth", "a"), growth, 3);
+        assert_null(line_of(&t, "torch-growth", "b"));
+        decode = line_of(&t, "torch-steps", "decode");
+        assert_near(mean_at(decode, 0), 0.2);
+        assert_near(decode->buckets[0].min, 0.1);
+        assert_near(decode->buckets[0].max, 0.3);
+        assert_near(mean_at(line_of(&t, "torch-steps", "prefill"), 2), 0.5);
+        assert_true(isnan(mean_at(decode, 2)));
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* Ten modules with 1 to 10 parts of the time: seven have a line of their own, the least three are one. */
+static void test_many_torch_modules(void **state)
+{
+        static const struct infp_table *const more[] = { &infp_table_torch_trace, NULL };
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        sample_describe(s, more);
+        put_numbers(s, 10 * S, 1, 1, 1, 1);
+        for (unsigned i = 1; i <= 10; i++) {
+                char name[16];
+
+                snprintf(name, sizeof(name), "layers.%u", i);
+                put_torch_call(s, 10.1, name, "Linear", "forward", 0.01 * i, NAN);
+        }
+        make_timeline(s, 11 * S, &report, &t);
+        assert_int_equal(panel_of(&t, "torch-modules")->n_series, 8);
+        assert_near(mean_at(line_of(&t, "torch-modules", "layers.10"), 0), 100 * 10 / 55.0);
+        assert_null(line_of(&t, "torch-modules", "layers.3"));
+        assert_near(mean_at(line_of(&t, "torch-modules", "all others"), 0), 100 * 6 / 55.0);
+        assert_null(panel_of(&t, "torch-growth"));
+        assert_null(panel_of(&t, "torch-steps"));
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -653,6 +785,8 @@ int main(void)
                 cmocka_unit_test(test_engines),
                 cmocka_unit_test(test_containers),
                 cmocka_unit_test(test_others_are_read_less_often),
+                cmocka_unit_test(test_torch),
+                cmocka_unit_test(test_many_torch_modules),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 const SECTIONS = [
   { id: 'engine', title: 'Engine', groups: ['engine'], make: (data) => (data.report.engines || []).flatMap(engineCards) },
   { id: 'requests', title: 'Requests', make: requestsSection },
+  { id: 'torch', title: 'PyTorch', groups: ['torch'], is_first: true },
   { id: 'target', title: 'Target', groups: ['tree', 'process'], make: (data) => (data.processes.length ? [processTree(data)] : []) },
   { id: 'spans', title: 'Spans and marks', make: spansSection },
   { id: 'gpus', title: 'GPUs', groups: ['gpu'], make: (data) => gpuCards(data.report.gpus || []), is_first: true },
@@ -53,12 +54,14 @@ function emptyNote(panels) {
 }
 
 function makeSection(data, section) {
-  const own = (section.make?.(data) || []).filter(Boolean);
+  const written = document.getElementById(section.id); /* by C, for readers without script: its cards come here */
+  const own = [...(written?.querySelectorAll(':scope > .card') ?? []), ...(section.make?.(data) || [])].filter(Boolean);
   const panels = (section.groups || []).flatMap((group) => data.panels.filter((panel) => panel.group === group && panel.series.length));
   const charts = panels.filter((panel) => !isEmpty(panel)).map((panel) => panelCards(data, panel));
   const cards = section.is_first ? [...own, ...charts] : [...charts, ...own];
   const note = emptyNote(panels.filter(isEmpty));
   if (!cards.length && !note) return null;
+  written?.remove();
   fillRows(cards);
   if (note) cards.push(h('div', { class: 'wide' }, note));
   return h('section', { id: section.id, 'aria-labelledby': `${section.id}-title` }, h('h2', { id: `${section.id}-title`, tabindex: -1 }, section.title), h('div', { class: 'grid' }, cards));

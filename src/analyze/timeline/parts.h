@@ -136,6 +136,7 @@ int infp_timeline_requests(struct infp_timeline_reading *reading, struct infp_er
 int infp_timeline_marks(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_spans(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_counters(struct infp_timeline_reading *reading, struct infp_err *err);
+int infp_timeline_torch(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_gaps(struct infp_timeline_reading *reading, struct infp_err *err);
 
 int infp_timeline_code(struct infp_timeline_reading *reading, struct infp_err *err);

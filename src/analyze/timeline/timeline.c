@@ -257,7 +257,7 @@ static int read_all(struct infp_timeline_reading *reading, struct infp_err *err)
         static int (*const readers[])(struct infp_timeline_reading *, struct infp_err *) = {
                 infp_timeline_processes, infp_timeline_memory,   infp_timeline_heap,  infp_timeline_counters,
                 infp_timeline_cores,     infp_timeline_requests, infp_timeline_marks, infp_timeline_spans,
-                infp_timeline_gaps,      infp_timeline_code,
+                infp_timeline_gaps,      infp_timeline_code,     infp_timeline_torch,
         };
         uint64_t phase;
         int r;

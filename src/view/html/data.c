@@ -148,7 +148,7 @@ void infp_html_series(struct infp_json *json, const struct infp_timeline_series 
         if (series->is_ratio)
                 put_weights(json, series->buckets, n);
         places = places_of(low, high);
-        if (is_plain(series->buckets, n, is_downsampled)) {
+        if (is_plain(series->buckets, n, is_downsampled || series->is_of_events)) {
                 put_array(json, "v", series->buckets, n, MEAN, places);
                 return;
         }
@@ -160,7 +160,7 @@ void infp_html_series(struct infp_json *json, const struct infp_timeline_series 
 enum { MACHINE_BYTES = 256 * 1024, COARSENED_AT_MOST = 4 };
 
 /* How much of each list of the report goes into the page. */
-enum { INSTANCES = 8, CONTAINERS = 32, ABSENCES = 250, GPUS = 32, LABELS = 200 };
+enum { INSTANCES = 8, CONTAINERS = 32, ABSENCES = 250, GPUS = 32, LABELS = 200, MODULES = 200 };
 
 static unsigned bounded(unsigned n, unsigned most)
 {
@@ -250,6 +250,7 @@ static int bound_report(struct infp_report *report, struct infp_timeline *timeli
         INFP_TRY(cut(timeline, &report->containers.n, CONTAINERS, "containers"));
         INFP_TRY(cut(timeline, &report->absences.n, ABSENCES, "absent sources"));
         INFP_TRY(cut(timeline, &report->gpus.n, GPUS, "GPUs"));
+        INFP_TRY(cut(timeline, &report->torch.n, MODULES, "modules of PyTorch"));
         INFP_TRY(cut(timeline, &report->labels.n, LABELS, "labels"));
         report->spans.n = bounded(given.spans.n, LABELS);
         return 0;

@@ -113,6 +113,7 @@ int infp_report_html(struct infp_out *out, const struct infp_report *report, str
         infp_html_gil(&out->text, report);
         infp_html_tasks(&out->text, report);
         infp_html_lag(&out->text, report);
+        infp_html_torch(&out->text, report);
         infp_html_program_spans(&out->text, report);
         infp_str_puts(&out->text, "<noscript><p class=\"notice\">Charts need JavaScript. The figures above are "
                                   "complete; the others are in <code>infprof report</code>.</p></noscript>\n"

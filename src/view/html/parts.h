@@ -46,6 +46,7 @@ void infp_html_gil(struct infp_str *out, const struct infp_report *report);   /*
 void infp_html_tasks(struct infp_str *out, const struct infp_report *report); /* of asyncio */
 /* Callbacks that held event loops of asyncio. */
 void infp_html_lag(struct infp_str *out, const struct infp_report *report);
+void infp_html_torch(struct infp_str *out, const struct infp_report *report);
 void infp_html_program_spans(struct infp_str *out, const struct infp_report *report);
 
 /* The data, at most about `room` bytes: then buckets are joined and metrics that are in no panel left out, and it says so. Coarsens

@@ -1,4 +1,4 @@
-/* Tables that read without script: functions, spans of programs, what happened between labels. */
+/* Tables that read without script: functions, modules of PyTorch, spans of programs, what happened between labels. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,17 @@
 #include "view/html/parts.h"
 #include "view/report/parts.h"
 
-enum { FUNCTIONS = 10, LONG_NAME = 100, SPANS = 50, SHOWN = 50, PLACES = 8, LABELS = 200 };
+enum {
+        FUNCTIONS = 10,
+        LONG_NAME = 100,
+        SPANS = 50,
+        SHOWN = 50,
+        PLACES = 8,
+        LABELS = 200,
+        MODULES = 20,
+        CLASSES = 8,
+        GROWTHS = 5
+};
 
 static void begin_section(struct infp_str *out, const char *id, const char *title)
 {
@@ -306,6 +316,175 @@ void infp_html_tasks(struct infp_str *out, const struct infp_report *report)
                 infp_str_printf(out, "\n<p class=\"note\">Tasks of %s more name%s.</p>",
                                 infp_count(tasks->n - SHOWN).text, tasks->n - SHOWN == 1 ? "" : "s");
         put_note(out, "estimated", infp_report_tasks_note);
+        end_section(out);
+}
+
+static void put_seconds(struct infp_str *out, double seconds)
+{
+        put_cell(out, isnan(seconds) ? "-" : infp_report_seconds(seconds).text);
+}
+
+/* Calls, their own time, and its share of `all`. */
+static void put_torch_own(struct infp_str *out, const struct infp_torch_time *time, double all)
+{
+        char text[64] = "-";
+
+        put_cell(out, infp_count(time->calls).text);
+        put_seconds(out, time->self_s);
+        if (time->self_s / all >= 0) /* false of NAN */
+                snprintf(text, sizeof(text), "%s %%", infp_fixed(100 * time->self_s / all, 1).text);
+        put_cell(out, text);
+}
+
+static void end_row(struct infp_str *out, double seconds)
+{
+        put_seconds(out, seconds);
+        infp_str_puts(out, "</tr>");
+}
+
+static void put_torch_modules(struct infp_str *out, const struct infp_torch_report *torch)
+{
+        static const char *const texts[] = { "module", "class", NULL }, *const numbers[] = { "calls", "self", "share",
+                                                                                             "total", NULL };
+        const double all = infp_torch_own_s(torch);
+
+        if (!torch->n)
+                return;
+        infp_str_puts(out, "<h3>Modules</h3>");
+        begin_table(out, "modules of PyTorch", texts, numbers);
+        for (uint32_t i = 0; i < torch->n && i < MODULES; i++) { /* bound: the rest is counted below */
+                begin_row(out, infp_report_string(&torch->strings, torch->modules[i].name));
+                put_text(out, infp_report_string(&torch->strings, torch->modules[i].cls));
+                put_torch_own(out, &torch->modules[i].all, all);
+                end_row(out, torch->modules[i].all.seconds);
+        }
+        infp_str_puts(out, "\n</tbody></table></div>\n<p class=\"note\">On the steps that were sampled.");
+        if (torch->n > MODULES)
+                infp_str_printf(out, " %s more modules; infprof report torch has more of them.",
+                                infp_count(torch->n - MODULES).text);
+        infp_str_puts(out, "</p>");
+}
+
+static void put_torch_sums(struct infp_str *out, const struct infp_torch_report *torch)
+{
+        static const char *const numbers[] = { "calls", "self", "share", "total", NULL };
+        const double all = infp_torch_own_s(torch);
+
+        if (!torch->n)
+                return;
+        infp_str_puts(out, "\n<h3>Classes and stages</h3>");
+        begin_table(out, "classes of modules", (const char *const[]){ "class", NULL }, numbers);
+        for (uint32_t i = 0; i < torch->n_classes && i < CLASSES; i++) { /* bound: those that take most */
+                begin_row(out, infp_report_string(&torch->strings, torch->classes[i].name));
+                put_torch_own(out, &torch->classes[i].all, all);
+                end_row(out, torch->classes[i].all.seconds);
+        }
+        infp_str_puts(out, "\n</tbody></table></div>");
+        begin_table(out, "stages of modules", (const char *const[]){ "stage", NULL },
+                    (const char *const[]){ "calls", "self", "share", NULL });
+        for (unsigned i = 0; i < INFP_TORCH_STAGES; i++) {
+                if (!torch->stages[i].calls)
+                        continue;
+                begin_row(out, infp_torch_stage_name(i));
+                put_torch_own(out, &torch->stages[i], all);
+                infp_str_puts(out, "</tr>");
+        }
+        infp_str_puts(out, "\n</tbody></table></div>");
+}
+
+static void put_torch_growths(struct infp_str *out, const struct infp_torch_report *torch)
+{
+        static const char *const texts[] = { "module", "class", NULL }, *const numbers[] = { "calls", "growth",
+                                                                                             "a call", NULL };
+        const struct infp_torch_module *modules[GROWTHS];
+        const unsigned n = infp_torch_growths(torch, modules, GROWTHS);
+
+        if (!n)
+                return;
+        infp_str_puts(out,
+                      "\n<h3>Growth of memory</h3>\n<p class=\"note\">Memory of the device after a call, more than "
+                      "before it.</p>");
+        begin_table(out, "growth of memory by module", texts, numbers);
+        for (unsigned i = 0; i < n; i++) {
+                begin_row(out, infp_report_string(&torch->strings, modules[i]->name));
+                put_text(out, infp_report_string(&torch->strings, modules[i]->cls));
+                put_cell(out, infp_count(modules[i]->growths).text);
+                put_cell(out, infp_report_bytes(modules[i]->growth_mib * 1048576).text);
+                put_cell(out, infp_report_bytes(infp_torch_growth_bytes(modules[i])).text);
+                infp_str_puts(out, "</tr>");
+        }
+        infp_str_puts(out, "\n</tbody></table></div>");
+}
+
+static void put_torch_steps(struct infp_str *out, const struct infp_torch_report *torch)
+{
+        static const char *const numbers[] = { "steps", "with hooks", "median", "longest", NULL };
+
+        if (!torch->n_phases)
+                return;
+        infp_str_puts(out, "\n<h3>Steps</h3>");
+        begin_table(out, "steps by phase", (const char *const[]){ "phase", NULL }, numbers);
+        for (unsigned i = 0; i < torch->n_phases; i++) {
+                struct infp_torch_phase *phase = &torch->phases[i];
+
+                begin_row(out, infp_report_torch_phase(torch, phase, "steps"));
+                put_cell(out, infp_count(phase->durations.stat.n).text);
+                put_cell(out, infp_count(phase->n_hooked).text);
+                put_seconds(out, infp_torch_median_s(phase));
+                end_row(out, phase->durations.stat.max / 1e9);
+        }
+        infp_str_puts(out, "\n</tbody></table></div>");
+}
+
+static void put_torch_slowest(struct infp_str *out, const struct infp_torch_report *torch)
+{
+        static const char *const texts[] = { "step", "phase", "shape", "why", NULL }, *const numbers[] = {
+                "time", "more than the median", NULL
+        };
+        struct infp_torch_long_step steps[INFP_TORCH_SLOWEST];
+        const unsigned n = infp_torch_long_steps(torch, steps);
+
+        if (!n)
+                return;
+        infp_str_puts(out, "\n<h3>Slowest steps</h3>");
+        begin_table(out, "slowest steps", texts, numbers);
+        for (unsigned i = 0; i < n; i++) {
+                const struct infp_torch_step *step = steps[i].step;
+                infp_autostr struct infp_str why = { 0 };
+                char number[24];
+
+                infp_report_torch_why(&why, torch, &steps[i]);
+                snprintf(number, sizeof(number), "%lld", (long long) step->step);
+                begin_row(out, step->step < 0 ? "-" : number);
+                put_text(out, infp_report_torch_phase(torch, steps[i].phase, "-"));
+                put_text(out, infp_report_string(&torch->strings, step->shape));
+                put_text(out, why.size ? why.data : "not known");
+                put_seconds(out, step->seconds);
+                end_row(out, step->seconds - steps[i].median_s);
+        }
+        infp_str_puts(out, "\n</tbody></table></div>");
+}
+
+void infp_html_torch(struct infp_str *out, const struct infp_report *report)
+{
+        const struct infp_torch_report *torch = &report->torch;
+
+        if (!infp_torch_has(torch))
+                return;
+        begin_section(out, "torch", "PyTorch");
+        put_torch_modules(out, torch);
+        put_torch_sums(out, torch);
+        put_torch_growths(out, torch);
+        put_torch_steps(out, torch);
+        put_torch_slowest(out, torch);
+        for (unsigned i = 0; i < torch->n_overheads; i++) {
+                infp_autostr struct infp_str words = { 0 };
+
+                infp_report_torch_overhead(&words, &torch->overheads[i]);
+                put_note(out, "overhead", words.data ? words.data : "");
+        }
+        for (unsigned i = 0; i < torch->n_notes; i++)
+                put_note(out, "no hooks", infp_report_string(&torch->strings, torch->notes[i]));
         end_section(out);
 }
 

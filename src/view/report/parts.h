@@ -67,6 +67,12 @@ typedef void infp_report_note_fn(void *context, const char *label, const char *t
 void infp_report_lag_notes(const struct infp_report *report, infp_report_note_fn *note, void *context);
 void infp_report_torch(struct infp_out *out, const struct infp_report *report);
 void infp_report_torch_short(struct infp_out *out, const struct infp_report *report);
+/* Words for the parts of that section, after which a caller puts its own. */
+const char *infp_report_torch_phase(const struct infp_torch_report *torch, const struct infp_torch_phase *phase,
+                                    const char *otherwise);
+void infp_report_torch_why(struct infp_str *words, const struct infp_torch_report *torch,
+                           const struct infp_torch_long_step *is); /* nothing is known: nothing */
+void infp_report_torch_overhead(struct infp_str *words, const struct infp_torch_overhead *overhead);
 void infp_report_tasks(struct infp_out *out, const struct infp_report *report);
 struct human infp_report_task_share(const struct infp_task *task, double seconds); /* percent of its time */
 extern const char infp_report_tasks_note[];                                        /* what its figures are */

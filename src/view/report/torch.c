@@ -3,24 +3,9 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "base/sort.h"
 #include "view/report/parts.h"
 
 enum { SHOWN = 16, CLASSES_SHOWN = 5, GROWTHS_SHOWN = 3, NAME_WIDTH = 34, CLASS_WIDTH = 20, MOST_JSON = 4096 };
-
-/* A step that was long, and how long those of its phase are. */
-struct long_step {
-        const struct infp_torch_step *step;
-        const struct infp_torch_phase *phase;
-        double median_s;
-};
-
-static double median_s(struct infp_torch_phase *phase)
-{
-        struct infp_quantile at;
-
-        return infp_samples_quantile(&phase->durations, 0.5, &at) ? at.estimate : NAN;
-}
 
 static struct human percent(double share)
 {
@@ -60,10 +45,8 @@ static void put_modules(struct infp_out *out, const struct infp_torch_report *to
 static void put_sums(struct infp_out *out, const struct infp_torch_report *torch)
 {
         infp_autostr struct infp_str stages = { 0 }, classes = { 0 };
-        double all = 0;
+        const double all = infp_torch_own_s(torch);
 
-        for (unsigned i = 0; i < INFP_TORCH_STAGES; i++)
-                all += torch->stages[i].calls ? torch->stages[i].self_s : 0;
         if (!(all > 0)) /* also where own times are not known */
                 return;
         for (unsigned i = 0; i < INFP_TORCH_STAGES; i++)
@@ -78,45 +61,24 @@ static void put_sums(struct infp_out *out, const struct infp_torch_report *torch
         infp_report_line(out, "classes", "%s", classes.data ? classes.data : "");
 }
 
-static int by_growth(const void *a, const void *b)
-{
-        const double x = (*(const struct infp_torch_module *const *) a)->growth_mib,
-                     y = (*(const struct infp_torch_module *const *) b)->growth_mib;
-
-        return x > y ? -1 : x < y;
-}
-
-/* Modules that have allocated more than they freed, the most first; at most GROWTHS_SHOWN. */
-static unsigned find_growths(const struct infp_torch_report *torch, const struct infp_torch_module **ret)
-{
-        unsigned n = 0;
-
-        for (uint32_t i = 0; i < torch->n; i++) {
-                const struct infp_torch_module *module = &torch->modules[i];
-
-                if (!module->growths || !(module->growth_mib > 0))
-                        continue;
-                if (n == GROWTHS_SHOWN && ret[n - 1]->growth_mib >= module->growth_mib) /* bound: the most are kept */
-                        continue;
-                ret[n < GROWTHS_SHOWN ? n++ : n - 1] = module;
-                infp_sort(ret, n, sizeof(*ret), by_growth);
-        }
-        return n;
-}
-
 static void put_growths(struct infp_out *out, const struct infp_torch_report *torch)
 {
         const struct infp_torch_module *modules[GROWTHS_SHOWN];
         infp_autostr struct infp_str words = { 0 };
 
-        for (unsigned i = 0, n = find_growths(torch, modules); i < n; i++)
-                infp_str_printf(
-                        &words, "%s%s %s a call", words.size ? ", " : "",
-                        infp_report_string(&torch->strings, modules[i]->name),
-                        infp_report_bytes(modules[i]->growth_mib / (double) modules[i]->growths * 1048576).text);
+        for (unsigned i = 0, n = infp_torch_growths(torch, modules, GROWTHS_SHOWN); i < n; i++)
+                infp_str_printf(&words, "%s%s %s a call", words.size ? ", " : "",
+                                infp_report_string(&torch->strings, modules[i]->name),
+                                infp_report_bytes(infp_torch_growth_bytes(modules[i])).text);
         if (words.size)
                 infp_report_line(out, "growth", "memory of the device after a call, more than before it: %s",
                                  words.data);
+}
+
+const char *infp_report_torch_phase(const struct infp_torch_report *torch, const struct infp_torch_phase *phase,
+                                    const char *otherwise)
+{
+        return phase->name ? infp_report_string(&torch->strings, phase->name) : otherwise;
 }
 
 static void put_phases(struct infp_out *out, const struct infp_torch_report *torch)
@@ -128,8 +90,8 @@ static void put_phases(struct infp_out *out, const struct infp_torch_report *tor
                 const uint64_t n = phase->durations.stat.n;
 
                 infp_str_printf(&words, "%s%s %s of %s (median; longest %s)", i ? ", " : "", infp_count(n).text,
-                                phase->name ? infp_report_string(&torch->strings, phase->name) : "steps",
-                                infp_report_seconds(median_s(phase)).text,
+                                infp_report_torch_phase(torch, phase, "steps"),
+                                infp_report_seconds(infp_torch_median_s(phase)).text,
                                 infp_report_seconds(phase->durations.stat.max / 1e9).text);
         }
         if (words.size)
@@ -137,66 +99,51 @@ static void put_phases(struct infp_out *out, const struct infp_torch_report *tor
                                  infp_count(torch->n_hooked).text, infp_count(torch->n_steps).text);
 }
 
-static int by_excess(const void *a, const void *b)
-{
-        const struct long_step *x = a, *y = b;
-        const double p = x->step->seconds - x->median_s, q = y->step->seconds - y->median_s;
-
-        return p > q ? -1 : p < q;
-}
-
-/* What is known of why: "" for nothing. */
-static void put_why(struct infp_str *words, const struct infp_torch_report *torch, const struct long_step *is)
+void infp_report_torch_why(struct infp_str *words, const struct infp_torch_report *torch,
+                           const struct infp_torch_long_step *is)
 {
         const double excess = is->step->seconds - is->median_s;
-        const char *phase = is->phase->name ? infp_report_string(&torch->strings, is->phase->name) : "";
+        const char *phase = infp_report_torch_phase(torch, is->phase, "");
 
         if (is->step->note)
-                infp_str_printf(words, ": %s", infp_report_string(&torch->strings, is->step->note));
+                infp_str_puts(words, infp_report_string(&torch->strings, is->step->note));
         if (is->step->gc_s > 0.2 * excess)
-                infp_str_printf(words, "%s %s of garbage collection", words->size ? "," : ":",
+                infp_str_printf(words, "%s%s of garbage collection", words->size ? ", " : "",
                                 infp_report_seconds(is->step->gc_s).text);
         /* Loading is within steps that follow each other without a gap alone. */
         if (is->step->data_s > 0.2 * excess && !strcmp(phase, "train"))
-                infp_str_printf(words, "%s %s of data loading", words->size ? "," : ":",
+                infp_str_printf(words, "%s%s of data loading", words->size ? ", " : "",
                                 infp_report_seconds(is->step->data_s).text);
 }
 
 static void put_slowest(struct infp_out *out, const struct infp_torch_report *torch)
 {
-        struct long_step steps[INFP_TORCH_PHASES * INFP_TORCH_SLOWEST];
-        unsigned n = 0;
+        struct infp_torch_long_step steps[INFP_TORCH_SLOWEST];
+        const unsigned n = infp_torch_long_steps(torch, steps);
 
-        for (unsigned i = 0; i < torch->n_phases; i++)
-                for (unsigned k = 0; k < torch->phases[i].n_slowest; k++)
-                        steps[n++] = (struct long_step){ &torch->phases[i].slowest[k], &torch->phases[i],
-                                                         median_s(&torch->phases[i]) };
-        infp_sort(steps, n, sizeof(*steps), by_excess);
-        /* bound: the slowest; those that are hardly slower than the others of their kind are not */
-        for (unsigned i = 0; i < n && i < INFP_TORCH_SLOWEST && steps[i].step->seconds > 1.5 * steps[i].median_s; i++) {
+        for (unsigned i = 0; i < n; i++) {
+                const struct infp_torch_step *step = steps[i].step;
                 infp_autostr struct infp_str why = { 0 };
 
-                put_why(&why, torch, &steps[i]);
-                infp_report_line(
-                        out, i ? "" : "slowest", "step %lld (%s%s%s): %s, %s more than the median%s",
-                        (long long) steps[i].step->step,
-                        steps[i].phase->name ? infp_report_string(&torch->strings, steps[i].phase->name) : "step",
-                        steps[i].step->shape ? " " : "",
-                        steps[i].step->shape ? infp_report_string(&torch->strings, steps[i].step->shape) : "",
-                        infp_report_seconds(steps[i].step->seconds).text,
-                        infp_report_seconds(steps[i].step->seconds - steps[i].median_s).text, why.data ? why.data : "");
+                infp_report_torch_why(&why, torch, &steps[i]);
+                infp_report_line(out, i ? "" : "slowest", "step %lld (%s%s%s): %s, %s more than the median%s%s",
+                                 (long long) step->step, infp_report_torch_phase(torch, steps[i].phase, "step"),
+                                 step->shape ? " " : "",
+                                 step->shape ? infp_report_string(&torch->strings, step->shape) : "",
+                                 infp_report_seconds(step->seconds).text,
+                                 infp_report_seconds(step->seconds - steps[i].median_s).text, why.size ? ": " : "",
+                                 why.size ? why.data : "");
         }
 }
 
-static void put_overhead(struct infp_out *out, const struct infp_torch_overhead *overhead, bool is_first)
+void infp_report_torch_overhead(struct infp_str *words, const struct infp_torch_overhead *overhead)
 {
         if (isnan(overhead->overhead))
-                infp_report_line(out, is_first ? "overhead" : "",
-                                 "not known yet: %s pairs of steps with and without hooks, 6 are needed",
-                                 infp_count((uint64_t) overhead->pairs).text);
+                infp_str_printf(words, "not known yet: %s pairs of steps with and without hooks, 6 are needed",
+                                infp_count((uint64_t) overhead->pairs).text);
         else
-                infp_report_line(
-                        out, is_first ? "overhead" : "",
+                infp_str_printf(
+                        words,
                         "%s %% of the time of steps [95 %%: %s to %s], of which %s %% beside steps; by %s pairs of "
                         "steps with and without hooks. Hooks on all steps would add %s %% [%s to %s]; they stand on "
                         "one in %s",
@@ -204,6 +151,14 @@ static void put_overhead(struct infp_out *out, const struct infp_torch_overhead 
                         percent(overhead->own).text, infp_count((uint64_t) overhead->pairs).text,
                         percent(overhead->hooks).text, percent(overhead->hooks_low).text,
                         percent(overhead->hooks_high).text, infp_count((uint64_t) overhead->every).text);
+}
+
+static void put_overhead(struct infp_out *out, const struct infp_torch_overhead *overhead, bool is_first)
+{
+        infp_autostr struct infp_str words = { 0 };
+
+        infp_report_torch_overhead(&words, overhead);
+        infp_report_line(out, is_first ? "overhead" : "", "%s", words.data ? words.data : "");
 }
 
 void infp_report_torch(struct infp_out *out, const struct infp_report *report)
@@ -233,10 +188,8 @@ void infp_report_torch_short(struct infp_out *out, const struct infp_report *rep
 {
         const struct infp_torch_report *torch = &report->torch;
         const struct infp_torch_module *most = torch->modules;
-        double all = 0;
+        const double all = infp_torch_own_s(torch);
 
-        for (unsigned i = 0; i < INFP_TORCH_STAGES; i++)
-                all += torch->stages[i].calls ? torch->stages[i].self_s : 0;
         if (!torch->n || !(all > 0))
                 return;
         infp_report_title(out, "PyTorch");
@@ -285,7 +238,7 @@ static void json_phase(struct infp_json *json, const struct infp_torch_report *t
         json_text(json, "phase", torch, phase->name);
         infp_json_member_u64(json, "steps", phase->durations.stat.n);
         infp_json_member_u64(json, "hooked", phase->n_hooked);
-        infp_json_member_f64(json, "median_s", median_s(phase));
+        infp_json_member_f64(json, "median_s", infp_torch_median_s(phase));
         infp_json_member_f64(json, "max_s", phase->durations.stat.max / 1e9);
         infp_json_key(json, "slowest");
         infp_json_array(json);
