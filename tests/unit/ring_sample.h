@@ -17,7 +17,8 @@ enum {
         SAMPLE_METRICS_AT = 2 * INFP_WIRE_PAGE,
         SAMPLE_METRICS = 64,
         SAMPLE_ARENA_AT = 3 * INFP_WIRE_PAGE,
-        SAMPLE_CHUNKS_AT = 4 * INFP_WIRE_PAGE,
+        SAMPLE_SETTINGS_AT = 4 * INFP_WIRE_PAGE, /* without any, until sample_setting */
+        SAMPLE_CHUNKS_AT = 5 * INFP_WIRE_PAGE,
         SAMPLE_CHUNKS = 8,
         SAMPLE_BYTES = SAMPLE_CHUNKS_AT + SAMPLE_CHUNKS * INFP_WIRE_CHUNK,
         SAMPLE_ROOM = INFP_WIRE_CHUNK - (int) sizeof(struct infp_wire_chunk),
@@ -95,6 +96,20 @@ static inline void sample_init(struct ring_sample *s)
                 k->size = kinds[i].size;
         }
         atomic_store(&head->ready, 1);
+}
+
+/* A setting, as its process shows it: `wanted` is asked for. */
+static inline void sample_setting(struct ring_sample *s, unsigned index, const char *key, const char *value,
+                                  const char *wanted)
+{
+        struct infp_wire_setting *setting =
+                &((struct infp_wire_settings *) (void *) (s->bytes + SAMPLE_SETTINGS_AT))->setting[index];
+
+        sample_head(s)->settings_at = SAMPLE_SETTINGS_AT;
+        snprintf((char *) setting->is.key, sizeof(setting->is.key), "%s", key);
+        snprintf((char *) setting->is.value, sizeof(setting->is.value), "%s", value);
+        snprintf((char *) setting->wanted, sizeof(setting->wanted), "%s", wanted);
+        setting->said = setting->asked = 2;
 }
 
 /* A chunk that thread `tid` owns; more records go behind those in it. */
