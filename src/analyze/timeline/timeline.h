@@ -45,8 +45,8 @@ struct infp_timeline_series {
         char *metric, *table, *help, *instance; /* instance: NULL for none */
         enum infp_quality quality;
         bool is_rate;
-        bool is_ratio;                    /* of two counters: a bucket's weight is the increase of the second */
-        bool is_of_events;                /* a bucket has each by itself: none of its least and largest may be left out */
+        bool is_ratio;     /* of two counters: a bucket's weight is the increase of the second */
+        bool is_of_events; /* a bucket has each by itself: none of its least and largest may be left out */
         struct infp_bucket_stat *buckets; /* as the grid */
 };
 
