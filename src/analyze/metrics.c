@@ -1,6 +1,7 @@
 #include "analyze/metrics.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,18 @@ void infp_metrics_done(struct infp_report_metric *metrics, unsigned n)
 {
         clear(metrics, 0, n);
         free(metrics);
+}
+
+double infp_metric_increase(const struct infp_report_metric *m, bool from_zero)
+{
+        double total;
+
+        if (!m->stat.has_last)
+                return NAN;
+        total = infp_stat_total(&m->stat, &m->column);
+        if (isnan(total) && !from_zero)
+                return NAN;
+        return ((isnan(total) ? 0 : total) + (from_zero ? m->stat.first : 0)) * m->factor;
 }
 
 static int out_of_memory(struct infp_err *err)

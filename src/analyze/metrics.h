@@ -22,4 +22,7 @@ struct infp_report_metric {
  * needed columns, once. Appends nothing on failure. */
 int infp_metrics_read(struct infp_run *run, const struct infp_table *known, const struct infp_scan_options *wanted,
                       struct infp_report_metric **metrics, unsigned *n, struct infp_err *err);
+/* Increase of a counter in the range, in the base unit; NAN: not measured. from_zero: it began with the run, at 0, and its first value
+ * counts. */
+double infp_metric_increase(const struct infp_report_metric *metric, bool from_zero);
 void infp_metrics_done(struct infp_report_metric *metrics, unsigned n);

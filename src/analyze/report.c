@@ -475,19 +475,10 @@ double infp_report_tree_rss_most(const struct infp_report *report)
         return fmax(most, peak->stat.max * peak->factor);
 }
 
-/* The increase in the range, in the base unit. Counters of something that began with the run start at 0: over the whole run
- * the value of the first row counts too. */
+/* Counters of something that began with the run start at 0. */
 static double increase(const struct infp_report *report, const struct infp_report_metric *m, bool began_with_run)
 {
-        const bool from_zero = began_with_run && report->range.t0 == report->range.start;
-        double total;
-
-        if (!m || !m->stat.has_last)
-                return NAN;
-        total = infp_stat_total(&m->stat, &m->column);
-        if (isnan(total) && !from_zero)
-                return NAN;
-        return ((isnan(total) ? 0 : total) + (from_zero ? m->stat.first : 0)) * m->factor;
+        return m ? infp_metric_increase(m, began_with_run && report->range.t0 == report->range.start) : NAN;
 }
 
 /* An attached tree and the machine had counts before the run. */

@@ -140,10 +140,36 @@ static void add_gaps(struct infp_requests *requests, struct infp_requests_load *
         requests->gap_max_ns = larger(requests->gap_max_ns, seen->gap_max_ns);
 }
 
+static double seconds(int64_t ns)
+{
+        return ns >= 0 ? (double) ns / 1e9 : NAN;
+}
+
+static void show(const struct infp_requests *requests, const struct seen *seen)
+{
+        const double tpot = tpot_ns(seen);
+        const struct infp_request_times one = {
+                .t_ns = seen->t_ns,
+                .ttft_s = seconds(seen->first_ns),
+                .tpot_s = tpot >= 0 ? tpot / 1e9 : NAN,
+                .e2e_s = seconds(seen->end_ns),
+                .gaps_s = seen->first_ns >= 0 && seen->last_ns >= seen->first_ns
+                                  ? (double) (seen->last_ns - seen->first_ns) / 1e9
+                                  : NAN,
+                .output_tokens = seen->output,
+                .gaps = seen->gaps.at,
+                .gaps_size = seen->gaps.size,
+        };
+
+        if (requests->each)
+                requests->each(requests->each_context, &one);
+}
+
 static void add_ok(struct infp_requests *requests, struct infp_requests_load *load, const struct seen *seen)
 {
         const double tpot = tpot_ns(seen);
 
+        show(requests, seen);
         requests->n_ok++;
         requests->n_good += is_good(&requests->goals, seen);
         if (seen->finish.size)

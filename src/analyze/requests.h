@@ -27,8 +27,20 @@ struct infp_requests_kind {
         char example[256]; /* of failures: the first sentence */
 };
 
+/* Of one request that came whole; NAN and -1: not known. gaps is borrowed for the call. */
+struct infp_request_times {
+        uint64_t t_ns; /* arrival */
+        double ttft_s, tpot_s, e2e_s;
+        double gaps_s; /* from the first to the last piece */
+        int64_t output_tokens;
+        const char *gaps; /* infp_log_take */
+        size_t gaps_size;
+};
+
 struct infp_requests {
         struct infp_requests_goals goals;
+        void (*each)(void *context, const struct infp_request_times *one); /* NULL: nobody wants single ones */
+        void *each_context;
         uint64_t n, n_ok, n_failed;            /* the rest was cut off when its load ended */
         uint64_t n_good;                       /* ok and within the goals */
         uint64_t first_t_ns, last_t_ns;        /* first arrival, last end; n > 0 */

@@ -10,8 +10,10 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
+#include "cli/compare_print.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
+#include "cli/report_group.h"
 #include "view/html/html.h"
 #include "view/report/report.h"
 
@@ -30,6 +32,12 @@ static const struct infp_option options[] = {
           false },
         { 0, "html", NULL,
           "an interactive page in one file, with charts over time (default: UUID_report.html beside the run)", false },
+        { 0, "diff", "RUN", "compare with an older run, as `infprof compare RUN` does", false },
+        { 0, "group", NULL,
+          "the operands are runs, not sections: a row for each number and variant, with ratios to the first (table, "
+          "csv, "
+          "json)",
+          false },
         { 'o', "output", "FILE", "write there instead of standard output (-)", false },
         { 0 },
 };
@@ -162,15 +170,56 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
         return INFP_EXIT_OK;
 }
 
+/* Options that neither a difference nor a group has. Exit code. */
+static int refuse(const struct infp_arguments *arguments, const char *option)
+{
+        static const char *const others[] = { "skip", "labels", "python-only", "native-only", "full", "all", "html" };
+
+        for (unsigned i = 0; i < INFP_COUNT(others); i++)
+                if (infp_argument_given(arguments, others[i])) {
+                        infp_say("report: --%s is not for --%s", others[i], option);
+                        return INFP_EXIT_USAGE;
+                }
+        return INFP_EXIT_OK;
+}
+
+/* The range is that of the newer run. */
+static int diff(const struct infp_arguments *arguments)
+{
+        const char *newer = infp_argument(arguments, "run");
+        const struct infp_compare_wants wants = {
+                .verb = "report --diff",
+                .request = { .sides = { { infp_argument(arguments, "diff"), NULL, NULL },
+                                        { newer ? newer : "", infp_argument(arguments, "from"),
+                                          infp_argument(arguments, "to") } },
+                             .n = 2 },
+                .is_json = infp_output_is_json(arguments),
+                .path = infp_argument(arguments, "output"),
+        };
+
+        if (arguments->n_rest || infp_argument_given(arguments, "csv")) {
+                infp_say("report: --diff prints what `infprof compare` prints, as text or --json, without sections");
+                return INFP_EXIT_USAGE;
+        }
+        return infp_compare_print(&wants);
+}
+
 static int run(const struct infp_arguments *arguments)
 {
+        static const char *const ways[] = { "diff", "group" };
         struct infp_report_options wanted;
         struct infp_report report;
         struct infp_run *recording = NULL;
         struct infp_err err = { "" };
         infp_autoclose int lock = -1;
-        int r = check(arguments, &wanted);
+        int r;
 
+        for (unsigned i = 0; i < INFP_COUNT(ways); i++)
+                if (infp_argument_given(arguments, ways[i])) {
+                        r = refuse(arguments, ways[i]);
+                        return r ? r : i ? infp_report_group(arguments) : diff(arguments);
+                }
+        r = check(arguments, &wanted);
         if (r)
                 return r;
         r = infp_reader_open(infp_argument(arguments, "run"), &recording, &lock, &err);
@@ -212,6 +261,8 @@ const struct infp_command infp_command_report = {
                 "  infprof report --from -5m                   the last five minutes\n"
                 "  infprof report --html                       a page for a browser, in one file\n"
                 "  infprof report --html --from warm -o a.html  a part of the run, in another file\n"
+                "  infprof report --diff base                  against a pinned run (see `infprof compare`)\n"
+                "  infprof report --group a1,a2 b1,b2 --csv    means, deviations and ratios of variants\n"
                 "  infprof report --json | jq .metrics.tree_rss_bytes.max",
         .run = run,
 };

@@ -1,4 +1,4 @@
-/* infprof runs: the runs of a directory, the newest last, next to the prompt. */
+/* infprof runs: the runs of a directory, the newest last, next to the prompt; and their pins. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,9 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "model/builder.h"
+#include "store/pin.h"
 
-enum { UUID, STARTED, DURATION, STATE, MODE, COMMAND, N };
+enum { UUID, STARTED, DURATION, STATE, MODE, PIN, COMMAND, N };
 
 enum {
         WORDS = 60,           /* columns of a command in a table */
@@ -27,6 +28,7 @@ static const struct infp_column columns[] = {
         [DURATION] = INFP_COLUMN(duration_s, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Until now for a run that is being recorded."),
         [STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "recording, interrupted, ended, finished."),
         [MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "run, pid, host."),
+        [PIN] = INFP_COLUMN(pin, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Names that were given to it."),
         [COMMAND] = INFP_COLUMN(command, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What was recorded."),
 };
 // clang-format on
@@ -34,6 +36,9 @@ static const struct infp_table runs_table = { .name = "runs", .columns = columns
 
 static const struct infp_option options[] = {
         { 'r', "run", "DIR", "the same as the operand: a directory of runs (default: " INFP_DEFAULT_OUTPUT ")", false },
+        { 0, "pin", "NAME", "name a run, so that NAME stands for it wherever a run is named; the operand is any run",
+          false },
+        { 0, "unpin", "NAME", "forget that name", false },
         INFP_LISTING_OPTIONS("table on a terminal, else tsv"),
         { 0 },
 };
@@ -88,7 +93,7 @@ static void set_duration(struct listing *l, const struct infp_run *run)
 static void fill(struct listing *l, const struct infp_run *run)
 {
         const bool is_table = l->output.format == &infp_format_table;
-        infp_autostr struct infp_str words = { 0 };
+        infp_autostr struct infp_str words = { 0 }, pins = { 0 };
         char uuid[37];
 
         snprintf(uuid, sizeof(uuid), "%.*s",
@@ -101,6 +106,8 @@ static void fill(struct listing *l, const struct infp_run *run)
         set_duration(l, run);
         set(l, STATE, infp_run_state_name(run->state));
         set(l, MODE, run->info.mode);
+        if (infp_pin_names(run->output_fd, run->info.uuid, &pins) >= 0)
+                set(l, PIN, pins.data);
         set(l, COMMAND, is_table ? words.data : infp_run_command(run));
 }
 
@@ -158,8 +165,31 @@ static int list(struct listing *l)
         return r < 0 ? r : infp_output_end(&l->output, &runs_table, l->err);
 }
 
+/* Exit code. */
+static int pin(const char *spec, const char *name)
+{
+        struct infp_run *recording = NULL;
+        struct infp_err err = { "" };
+        int r = infp_run_open(spec, NULL, &recording, &err);
+
+        if (r >= 0)
+                r = infp_pin_set(recording, name, &err);
+        if (r >= 0)
+                infp_say("run %s of %s is pinned as %s", recording->info.uuid, recording->output, name);
+        infp_run_close(recording);
+        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+}
+
+static int unpin(const char *directory, const char *name)
+{
+        struct infp_err err = { "" };
+
+        return infp_pin_remove(directory, name, &err) < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+}
+
 static int run(const struct infp_arguments *arguments)
 {
+        const char *pinned = infp_argument(arguments, "pin"), *unpinned = infp_argument(arguments, "unpin");
         const char *directory = arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run");
         struct infp_err err = { "" };
         struct listing l = { .directory = directory ? directory : INFP_DEFAULT_OUTPUT,
@@ -171,6 +201,12 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("runs: one directory at a time; see `infprof runs -h`");
                 return INFP_EXIT_USAGE;
         }
+        if (pinned && unpinned) {
+                infp_say("runs: --pin or --unpin, not both");
+                return INFP_EXIT_USAGE;
+        }
+        if (pinned || unpinned)
+                return pinned ? pin(directory, pinned) : unpin(l.directory, unpinned);
         r = infp_output_open_listing(&l.output, arguments, "runs", NULL);
         if (r != INFP_EXIT_OK)
                 return r;
@@ -186,7 +222,7 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_runs = {
         .name = "runs",
-        .summary = "list the runs of a directory",
+        .summary = "list the runs of a directory, and name some of them",
         .operands = "[DIR]",
         .options = options,
         .more = "The newest run is last. For -r, any unambiguous beginning of a uuid will do. The duration of an "
@@ -195,6 +231,8 @@ const struct infp_command infp_command_runs = {
                 "\n"
                 "examples:\n"
                 "  infprof runs                          those of ./profiler-output\n"
+                "  infprof runs --pin base               the newest run is `-r base` from now on\n"
+                "  infprof runs --pin ok 0198f3          another one, by the beginning of its uuid\n"
                 "  infprof runs ./out --json | jq -r '.[-1].uuid'",
         .run = run,
 };

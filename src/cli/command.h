@@ -12,6 +12,7 @@ enum {
         INFP_EXIT_OK = 0,
         INFP_EXIT_FAILURE = 1, /* it could not be done; one sentence on stderr */
         INFP_EXIT_USAGE = 2,   /* bad flags or arguments */
+        INFP_EXIT_GATE = 3,    /* compare: a condition of --fail-on holds */
         INFP_EXIT_OURS = 125,  /* record: our failure before the child ran */
         INFP_EXIT_NOT_EXECUTABLE = 126,
         INFP_EXIT_NOT_FOUND = 127,

@@ -91,7 +91,7 @@ int infp_run_create(const char *output, const struct infp_run_info *info, struct
 int infp_run_make_output(const char *output, int *ret, struct infp_err *err);
 
 /* spec: NULL (the newest run of `output`, NULL = ./profiler-output), a directory (its newest run, or the run itself when it is
- * an .infprof directory), or the beginning of a uuid (looked for in `output`, NULL = ./profiler-output, and among the live
+ * an .infprof directory), a pinned name (store/pin.h), or the beginning of a uuid (looked for in `output`, NULL = ./profiler-output, and among the live
  * runs). What exists as a directory is one, whatever it looks like.
  * Errors name what was looked for and where; an ambiguous prefix (-ENOTUNIQ) lists the candidates. */
 int infp_run_open(const char *spec, const char *output, struct infp_run **ret, struct infp_err *err);

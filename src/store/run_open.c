@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "store/live_registry.h"
 #include "store/path.h"
+#include "store/pin.h"
 #include "store/run_json.h"
 
 struct run_entry {
@@ -508,6 +509,28 @@ static bool looks_like_uuid(const char *spec)
         return size > 0 && size <= 36 && spec[size] == 0;
 }
 
+/* A pinned name: of `output`, or DIR/NAME. -ENOENT without a text: there is none. */
+static int open_pinned(const char *spec, const char *output, struct infp_run **ret, struct infp_err *err)
+{
+        infp_autofree char *copy = strdup(spec);
+        char *slash = copy ? strrchr(copy, '/') : NULL;
+        const char *directory = slash ? copy : output, *name = slash ? slash + 1 : spec;
+        char uuid[37];
+        int fd, r;
+
+        if (!copy)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        if (slash)
+                *slash = 0;
+        fd = open(*directory ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        r = fd < 0 ? -ENOENT : infp_pin_find(fd, name, uuid);
+        if (r >= 0)
+                return open_run(directory, fd, uuid, ret, err); /* consumes fd */
+        infp_close(fd);
+        return r == -EBADMSG ? infp_fail(err, r, "%s/pins/%s does not hold the uuid of a run", directory, name)
+                             : -ENOENT;
+}
+
 static int fail_file(const char *spec, struct infp_err *err)
 {
         infp_autofree char *copy = strdup(spec);
@@ -537,8 +560,12 @@ int infp_run_open(const char *spec, const char *output, struct infp_run **ret, s
                                  spec);
         if (looks_like_uuid(spec))
                 return open_prefix(spec, output, ret, err);
-        if (r == -ENOENT)
+        if (r == -ENOENT) {
+                r = open_pinned(spec, output, ret, err);
+                if (r != -ENOENT || (err && *err->text))
+                        return r;
                 return infp_fail(err, r, "there is no directory %s, and '%s' is not the beginning of a run's uuid",
                                  spec, spec);
+        }
         return infp_fail_errno(err, r, "cannot read %s", spec);
 }

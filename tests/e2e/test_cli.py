@@ -245,7 +245,7 @@ def test_runs_are_listed(infprof, runs):
         assert row["duration_s"] == (int(info["ended_t_ns"]) - int(info["started_t_ns"])) // 1_000_000 / 1000
     assert (first["command"], second["command"]) == ("true", "sleep 0.3") and second["duration_s"] >= 0.3
     text = call(infprof, "runs", "-r", runs).stdout.splitlines()
-    assert text[0].split("\t") == ["uuid", "started", "duration_s", "state", "mode", "command"]
+    assert text[0].split("\t") == ["uuid", "started", "duration_s", "state", "mode", "pin", "command"]
     assert [line.split("\t")[0] for line in text[1:]] == [first["uuid"], second["uuid"]]
     shown = on_terminal(infprof, 80, "runs", runs)
     assert first["uuid"][:13] in shown and "sleep 0.3" in shown and max(map(len, shown.splitlines())) <= 80

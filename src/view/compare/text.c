@@ -1,0 +1,106 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "view/compare/parts.h"
+#include "view/report/parts.h"
+
+enum { FIGURES_WIDTH = 76 };
+
+static void put_row(struct infp_out *out, const struct infp_compare_row *row)
+{
+        const struct infp_difference *d = &row->difference;
+        infp_autostr struct infp_str interval = { 0 }, name = { 0 };
+        const unsigned width = infp_report_width(out);
+
+        infp_compare_interval(&interval, d);
+        infp_str_printf(&name, "%s%s%s", row->name, row->object ? "  " : "", row->object ? row->object : "");
+        infp_report_put(out, "%10s %10s %9s %18s %7s  ", infp_compare_amount(row, d->before).text,
+                        infp_compare_amount(row, d->after).text, infp_compare_change(d, d->difference).text,
+                        interval.data ? interval.data : "", infp_compare_change(d, d->detectable).text);
+        if (d->verdict != INFP_VERDICT_NONE && d->verdict != INFP_VERDICT_UNKNOWN)
+                infp_report_style(out, "1");
+        infp_report_put(out, "%-11s", infp_verdict_name(d->verdict));
+        infp_report_style(out, "0");
+        infp_report_put(out, "  ");
+        infp_report_put_padded(out, name.data ? name.data : "",
+                               width > FIGURES_WIDTH + 24 ? width - FIGURES_WIDTH : 200, true);
+        infp_report_end(out);
+}
+
+static void put_section(struct infp_out *out, const struct infp_compare *compare, unsigned side,
+                        enum infp_compare_section section)
+{
+        const struct infp_compare_title *title = &infp_compare_titles[section];
+        bool has_title = false;
+
+        for (unsigned i = 0; i < compare->n; i++) {
+                const struct infp_compare_row *row = &compare->rows[i];
+
+                if (row->side != side || row->section != section)
+                        continue;
+                if (!has_title) {
+                        infp_report_title(out, title->title);
+                        infp_report_put(out, "%10c %10c %9s %18s %7s  %-11s", infp_compare_letter(0),
+                                        infp_compare_letter(side),
+                                        title->unit_of_change[0] == '%' ? "change" : "points", "95 % interval", "finds",
+                                        "verdict");
+                        infp_report_end(out);
+                }
+                has_title = true;
+                put_row(out, row);
+        }
+        if (has_title && compare->n_left_out[section])
+                infp_report_line(out, "", "%s more with little time were not tested",
+                                 infp_count(compare->n_left_out[section]).text);
+}
+
+static void put_gates(struct infp_out *out, const struct infp_compare_view *view)
+{
+        if (view->n_gates)
+                infp_report_title(out, "Conditions");
+        for (unsigned i = 0; i < view->n_gates; i++) {
+                infp_autostr struct infp_str text = { 0 };
+
+                infp_compare_gate(&text, &view->gates[i]);
+                infp_report_put(out, "  ");
+                infp_report_wrap(out, text.data ? text.data : "", 2, 4);
+        }
+}
+
+static void put_notes(struct infp_out *out, const struct infp_compare_view *view)
+{
+        infp_report_end(out);
+        for (unsigned i = 0;; i++) {
+                infp_autostr struct infp_str text = { 0 };
+
+                if (!infp_compare_note(&text, view, i))
+                        break;
+                if (text.size)
+                        infp_report_wrap(out, text.data, 0, 0);
+        }
+}
+
+void infp_compare_text(struct infp_out *out, const struct infp_compare_view *view)
+{
+        const struct infp_compare *compare = view->compare;
+
+        for (unsigned i = 0; i < compare->n_sides; i++) {
+                infp_report_put(out, "%c  ", infp_compare_letter(i));
+                infp_report_wrap(out, view->words[i], 3, 3);
+        }
+        for (unsigned side = 1; side < compare->n_sides; side++) {
+                infp_autostr struct infp_str summary = { 0 };
+
+                infp_report_end(out);
+                infp_str_printf(&summary, "%c against %c: ", infp_compare_letter(side), infp_compare_letter(0));
+                infp_compare_summary(&summary, view, side);
+                infp_report_style(out, "1");
+                infp_report_wrap(out, summary.data ? summary.data : "", 0, 3);
+                infp_report_style(out, "0");
+                for (unsigned section = 0; section < INFP_COMPARE_SECTIONS; section++)
+                        put_section(out, compare, side, section);
+        }
+        put_gates(out, view);
+        put_notes(out, view);
+}
