@@ -7,6 +7,7 @@
 #include "analyze/compare/parts.h"
 #include "analyze/scan_some.h"
 #include "base/hash.h"
+#include "base/human.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "model/python_tables.h"
@@ -28,6 +29,7 @@ struct gathering {
         struct infp_map by_name;
         struct module *modules;
         unsigned n, cap;
+        uint64_t n_left_out; /* calls and steps of modules and phases beyond the bounds */
         const char *phases[INFP_COUNT(((struct infp_compare_run *) 0)->steps)];
 };
 
@@ -59,8 +61,12 @@ static int take_call(void *context, const struct infp_batch *batch, const int *a
         const uint64_t *known = infp_map_get(&g->by_name, key);
         char name[512];
 
-        if (!is_time(seconds) || (!known && g->n == MOST_MODULES))
+        if (!is_time(seconds))
                 return 0;
+        if (!known && g->n == MOST_MODULES) { /* bound: counted, and said in a note of the run */
+                g->n_left_out++;
+                return 0;
+        }
         if (!known) {
                 snprintf(name, sizeof(name), "%.*s %.*s", (int) (size < 400 ? size : 400), module,
                          (int) (stage_size < 64 ? stage_size : 64), stage);
@@ -88,8 +94,10 @@ static struct infp_compare_values *steps_of(struct gathering *g, const struct in
         for (unsigned i = 0; i < run->n_steps; i++)
                 if (infp_cell_is(batch, column, row, g->phases[i]))
                         return run->steps[i];
-        if (run->n_steps == INFP_COUNT(run->steps) || size >= sizeof(name))
+        if (run->n_steps == INFP_COUNT(run->steps) || size >= sizeof(name)) { /* bound: counted as those of modules */
+                g->n_left_out++;
                 return NULL;
+        }
         snprintf(name, sizeof(name), "%.*s", (int) size, phase);
         g->phases[run->n_steps] = infp_strings_keep(&run->strings, name);
         run->steps[run->n_steps] = g->phases[run->n_steps] ? calloc(1, sizeof(**run->steps)) : NULL;
@@ -155,6 +163,10 @@ int infp_compare_torch(struct infp_compare_reading *reading, struct infp_err *er
                                 &g, err));
         for (unsigned i = 0; i < reading->ret->n_steps; i++)
                 infp_compare_values_settle(reading->ret->steps[i]);
+        if (g.n_left_out)
+                infp_run_note(reading->run,
+                              "%s calls and steps of PyTorch belong to modules and phases beyond the first %d and %d",
+                              infp_count(g.n_left_out).text, MOST_MODULES, (int) INFP_COUNT(reading->ret->steps));
         r = add_modules(&g);
         for (unsigned i = 0; r >= 0 && i < infp_compare_numbers_n; i++)
                 if (infp_compare_numbers[i].from == INFP_NUMBER_OF_STEP)
