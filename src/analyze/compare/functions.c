@@ -9,15 +9,26 @@
 
 enum { MOST_FUNCTIONS = 1 << 16 };
 
+/* Whose own time it is: of a wait, the innermost function outside the kernel, as flame.c has it. */
+static uint32_t owner_of(const struct infp_flame *flame, uint32_t node)
+{
+        uint32_t at = node;
+
+        while (flame->nodes[node].is_wait && at && flame->nodes[at].function < flame->n_functions &&
+               flame->functions[flame->nodes[at].function].kind == INFP_FRAME_KERNEL)
+                at = flame->nodes[at].parent;
+        return at ? at : node;
+}
+
 /* A function that recurs in the stack counts once: marks[function] is the number of the last moment that counted it. */
 static void add_moment(struct infp_compare_run *run, const struct infp_flame *flame,
                        const struct infp_flame_moment *moment, uint32_t number, uint32_t *marks)
 {
-        const struct infp_flame_node *node = &flame->nodes[moment->node];
+        const uint32_t self = flame->nodes[owner_of(flame, moment->node)].function;
 
         run->weight[moment->bucket] += moment->weight;
-        if (node->function < flame->n_functions)
-                run->functions[node->function].self[moment->bucket] += moment->weight;
+        if (self < flame->n_functions)
+                run->functions[self].self[moment->bucket] += moment->weight;
         for (uint32_t i = moment->node; i; i = flame->nodes[i].parent) {
                 const uint32_t function = flame->nodes[i].function;
 
