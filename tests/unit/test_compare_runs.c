@@ -6,13 +6,13 @@
 #include "model/python_tables.h"
 #include "view/compare/compare.h"
 
-enum { SECONDS = 20, REQUESTS = 40, MS = 1000000, MIB = 1 << 20 };
+enum { SECONDS = 20, REQUESTS = 200, STEPS = 40, MS = 1000000, MIB = 1 << 20 };
 
 /* ---- a run on disk ---- */
 
 static void put_request(struct sample_run *s, unsigned i, double slower)
 {
-        struct infp_row *row = sample_row(s, &infp_table_requests, 10 * S + i * S / 2);
+        struct infp_row *row = sample_row(s, &infp_table_requests, 10 * S + i * S / 10);
         const int64_t first_ms = (int64_t) ((50 + i % 10) * slower);
 
         infp_row_str(row, INFP_REQUESTS_SOURCE, "load");
@@ -56,7 +56,7 @@ static void put_call(struct sample_run *s, unsigned i, const char *module, doubl
         sample_put(s);
 }
 
-/* 20 s of a command that uses 0.4 s of CPU a second and had used 0.5 s before its first sample; two requests a second. */
+/* 20 s of a command that uses 0.4 s of CPU a second and had used 0.5 s before its first sample; ten requests a second. */
 static struct sample_run *make_run(double slower)
 {
         const struct infp_table *const tables[] = {
@@ -69,8 +69,9 @@ static struct sample_run *make_run(double slower)
         for (int64_t i = 0; i <= SECONDS; i++)
                 put_tree(s, (10 + (uint64_t) i) * S, (100 + i % 2) * MIB, 500 * MS + (int64_t) (400 * MS * slower) * i,
                          0, 0);
-        for (unsigned i = 0; i < REQUESTS; i++) {
+        for (unsigned i = 0; i < REQUESTS; i++)
                 put_request(s, i, slower);
+        for (unsigned i = 0; i < STEPS; i++) {
                 put_step(s, i, i ? "bare" : "first", i ? 0.01 * slower + 0.0001 * (i % 3) : 5);
                 put_call(s, i, "mlp", 0.002 * slower);
                 put_call(s, i, "attention", i % 2 ? 0.003 : NAN);
@@ -114,12 +115,12 @@ static void test_numbers(void **state)
         assert_number(run, "cpu_s_per_s", 0.4);
         assert_number(run, "rss_peak_bytes", 101.0 * MIB);
         assert_number(run, "rss_bytes", (11 * 100.0 + 10 * 101.0) / 21 * MIB);
-        /* 400 tokens from the first arrival at 10 s to the last end at 29.5 + 0.059 + 0.1 s; 8 s of CPU */
-        assert_number(run, "tokens_per_s", 400 / 19.659);
-        assert_number(run, "cpu_s_per_token", 0.02);
+        /* 2,000 tokens from the first arrival at 10 s to the last end at 29.9 + 0.059 + 0.1 s; 8 s of CPU */
+        assert_number(run, "tokens_per_s", 2000 / 20.059);
+        assert_number(run, "cpu_s_per_token", 0.004);
         assert_number(run, "ttft_mean", 0.0545);
-        assert_number(run, "ttft_p50", 0.0545); /* 50 to 59 ms, four each: ranks 19 and 20 are 54 and 55 */
-        assert_number(run, "ttft_p95", 0.059);  /* rank 37.05 */
+        assert_number(run, "ttft_p50", 0.0545); /* 50 to 59 ms, twenty each: ranks 99 and 100 are 54 and 55 */
+        assert_number(run, "ttft_p95", 0.059);  /* rank 189.05 */
         assert_number(run, "tpot_mean", 0.01);
         assert_number(run, "e2e_p50", 0.1545);
         assert_number(run, "itl_mean", 0.01);
@@ -188,12 +189,11 @@ static void test_slower(void **state)
         assert_int_equal(verdict_of(&compare, "step_mean:decode"), INFP_VERDICT_WORSE);
         assert_int_equal(verdict_of(&compare, "rss_bytes"), INFP_VERDICT_NONE);
         assert_int_equal(verdict_of(&compare, "cpu_s"), INFP_VERDICT_UNKNOWN);
-        assert_int_equal(verdict_of(&compare, "ttft_p99"),
-                         INFP_VERDICT_UNKNOWN); /* 40 requests have no 99th percentile */
+        assert_int_equal(verdict_of(&compare, "ttft_p99"), INFP_VERDICT_UNKNOWN); /* 2 of 200 lie beyond it */
         assert_near(infp_compare_find(&compare, "cpu_s_per_token", 1)->difference.difference, 0.2);
         infp_gate_parse("cpu_s_per_token>+5%", &gate, NULL);
         assert_int_equal(infp_gate_judge(&gate, 1, &compare, 1).state, INFP_GATE_FAILED);
-        infp_gate_parse("cpu_s_per_token>+30%", &gate, NULL);
+        infp_gate_parse("cpu_s_per_token>+50%", &gate, NULL);
         assert_int_equal(infp_gate_judge(&gate, 1, &compare, 1).state, INFP_GATE_PASSED);
         infp_gate_parse("cpu_s>+5%", &gate, NULL);
         assert_int_equal(infp_gate_judge(&gate, 1, &compare, 1).state, INFP_GATE_UNDECIDED);
