@@ -118,6 +118,7 @@ static int read_side(struct infp_compared *c, const struct infp_compare_request 
 {
         const struct infp_compare_operand *operand = &request->sides[side];
         infp_autofree char *copy = strdup(operand->text);
+        const unsigned n_before = c->n_runs;
         char *rest = NULL;
 
         if (!copy)
@@ -130,7 +131,7 @@ static int read_side(struct infp_compared *c, const struct infp_compare_request 
                 INFP_TRY(request->replicates ? read_newest(c, text, &part, request->replicates, side, err)
                                              : read_run(c, text, &part, side, err));
         }
-        return 0;
+        return c->n_runs > n_before ? 0 : infp_fail(err, -EINVAL, "'%.80s' names no run", operand->text);
 }
 
 /* "run 0198f3a2-77c1: python serve.py, 58.3 s"; "5 runs, 0198f3a2-77c1 to 0198f3a4-11d0: python serve.py, 5.1 s". */
@@ -163,10 +164,8 @@ static int gather(struct infp_compared *c, struct infp_err *err)
                 for (unsigned i = 0; list && i < c->n_runs; i++)
                         if (c->runs[i].side == k)
                                 list[c->sides[k].n++] = c->runs[i].numbers;
-                if (!list || (c->sides[k].n && describe(c, k) < 0))
+                if (!list || describe(c, k) < 0)
                         return no_memory(err);
-                if (!c->sides[k].n)
-                        return infp_fail(err, -EINVAL, "a side names no run");
         }
         return 0;
 }

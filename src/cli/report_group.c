@@ -12,6 +12,7 @@
 #include "model/builder.h"
 
 enum { NUMBER, UNIT, VARIANT, RUNS, MEAN, STD, MIN, MAX, NORMALISED, RATIO, RATIO_LOW, RATIO_HIGH, N };
+enum { MOST_TEXT = 1 << 18 }; /* a variant may be many paths */
 
 // clang-format off
 #define FIGURE(name_, help_) INFP_COLUMN(name_, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, help_)
@@ -58,7 +59,8 @@ static int print(struct infp_output *output, const struct infp_group *group, con
                  struct infp_err *err)
 {
         struct infp_builder *builder = infp_builder_new(&group_table, 1);
-        int r = builder ? infp_output_begin(output, &group_table, err) : infp_fail(err, -ENOMEM, "not enough memory");
+        int r = builder && infp_builder_grow(builder, MOST_TEXT) >= 0 ? infp_output_begin(output, &group_table, err)
+                                                                      : infp_fail(err, -ENOMEM, "not enough memory");
 
         for (unsigned i = 0; r == 0 && i < group->n; i++)
                 r = put(output, builder, &group->rows[i], request, err);

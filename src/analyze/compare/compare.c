@@ -355,19 +355,39 @@ static int compare_functions(struct infp_compare *compare)
         return add_functions(compare, &names, INFP_COMPARE_TOTAL_OF);
 }
 
-static int judge(struct infp_compare *compare)
+/* Numbers, or all else. */
+static int judge_family(struct infp_compare *compare, bool of_numbers, unsigned families, unsigned *ret_tested)
 {
         infp_autofree struct infp_difference **list = calloc((size_t) compare->n + 1, sizeof(*list));
         infp_autofree enum infp_better *better = calloc((size_t) compare->n + 1, sizeof(*better));
+        unsigned n = 0;
 
+        *ret_tested = 0;
         if (!list || !better)
                 return -ENOMEM;
-        for (unsigned i = 0; i < compare->n; i++) {
-                list[i] = &compare->rows[i].difference;
-                better[i] = compare->rows[i].better;
-                compare->n_tested += !isnan(list[i]->p);
+        for (unsigned i = 0; i < compare->n; i++)
+                if ((compare->rows[i].section == INFP_COMPARE_NUMBERS) == of_numbers) {
+                        list[n] = &compare->rows[i].difference;
+                        better[n] = compare->rows[i].better;
+                        *ret_tested += isnan(list[n++]->p) ? 0 : 1;
+                }
+        return families ? infp_compare_judge(list, better, n, families) : 0;
+}
+
+static int judge(struct infp_compare *compare)
+{
+        unsigned tested[2], families = 0;
+
+        for (unsigned i = 0; i < 2; i++) {
+                INFP_TRY(judge_family(compare, i == 0, 0, &tested[i]));
+                families += tested[i] > 0;
         }
-        return infp_compare_judge(list, better, compare->n);
+        for (unsigned i = 0; i < 2; i++) {
+                if (tested[i])
+                        INFP_TRY(judge_family(compare, i == 0, families, &tested[i]));
+                compare->n_tested += tested[i];
+        }
+        return 0;
 }
 
 static int check(const struct infp_compare_side *sides, unsigned n, struct infp_err *err)

@@ -127,31 +127,55 @@ static uint64_t random_next(uint64_t *state)
         return z ^ (z >> 31);
 }
 
-/* How many blocks have something to say. */
+/* How much each block has to say. */
+static void weigh(const struct infp_compare_series *s, double *ret)
+{
+        for (unsigned i = 0; i < s->n; i++)
+                ret[i] = s->kind == INFP_COMPARE_RATIO       ? s->weight[i]
+                         : s->kind == INFP_COMPARE_HISTOGRAM ? (double) s->histograms[i].n
+                                                             : 0;
+        for (size_t i = 0; s->kind == INFP_COMPARE_QUANTILE && i < s->values->n; i++)
+                ret[s->values->list[i].block]++;
+}
+
 static unsigned blocks_of(const struct infp_compare_series *s)
 {
-        bool has[INFP_COMPARE_BLOCKS] = { false };
+        double weights[INFP_COMPARE_BLOCKS];
         unsigned n = 0;
 
-        if (s->kind == INFP_COMPARE_TOTAL)
-                return 0;
-        if (s->kind == INFP_COMPARE_RATIO)
+        if (s->kind == INFP_COMPARE_RATIO || s->kind == INFP_COMPARE_TOTAL)
                 return s->n;
-        for (size_t i = 0; s->kind == INFP_COMPARE_QUANTILE && i < s->values->n; i++)
-                has[s->values->list[i].block] = true;
+        weigh(s, weights);
         for (unsigned i = 0; i < s->n; i++)
-                n += s->kind == INFP_COMPARE_QUANTILE ? has[i] : s->histograms[i].n > 0;
+                n += weights[i] > 0;
         return n;
 }
 
-static double bootstrap_error(const struct infp_compare_series *s, bool is_points, uint64_t seed)
+/* Of a value: its standard error, and how many blocks it rests on. */
+struct error {
+        double error, n;
+};
+
+/* Blocks of neighbours, from anywhere on the circle, until there are as many pieces as the run has. */
+static void draw(uint64_t *state, unsigned n, unsigned length, unsigned *times)
+{
+        for (unsigned drawn = 0; drawn < n;) {
+                const unsigned begin = (unsigned) (random_next(state) % n);
+
+                for (unsigned i = 0; i < length && drawn < n; i++, drawn++)
+                        times[(begin + i) % n]++;
+        }
+}
+
+static struct error bootstrap_error(const struct infp_compare_series *s, bool is_points, uint64_t seed)
 {
         const size_t work = s->kind == INFP_COMPARE_QUANTILE ? s->values->n : 1;
         const unsigned fewest = (unsigned) (MOST_WORK / (work + 1)),
                        resamples = fewest >= INFP_COMPARE_RESAMPLES ? INFP_COMPARE_RESAMPLES
                                    : fewest > LEAST_RESAMPLES       ? fewest
                                                                     : LEAST_RESAMPLES;
-        const double n = (double) blocks_of(s);
+        const unsigned length = s->n >= 2 * INFP_COMPARE_NEIGHBOURS ? s->n / INFP_COMPARE_NEIGHBOURS : 1;
+        const double n = (double) blocks_of(s) / length;
         struct infp_stat stat = { 0 };
         uint64_t state = seed;
 
@@ -159,27 +183,35 @@ static double bootstrap_error(const struct infp_compare_series *s, bool is_point
                 unsigned times[INFP_COMPARE_BLOCKS] = { 0 };
                 double v;
 
-                for (unsigned i = 0; i < s->n; i++)
-                        times[random_next(&state) % s->n]++;
+                draw(&state, s->n, length, times);
                 v = scaled(infp_compare_value(s, times), is_points);
                 if (isfinite(v))
                         infp_stat_add_value(&stat, v, 1);
         }
         /* Of a number that many resamples do not have, the error is not known. */
-        return 10 * stat.n >= 9 * (uint64_t) resamples ? infp_stat_sample_std(&stat) * sqrt(n / (n - 1)) : NAN;
+        if (10 * stat.n < 9 * (uint64_t) resamples || n <= 1)
+                return (struct error){ NAN, n };
+        return (struct error){ infp_stat_sample_std(&stat) * sqrt(n / (n - 1)), n };
 }
 
-/* The largest difference between two quarters of the run; 0 where fewer than two have a value. */
+/* The largest difference between two quarters of what the run has, in the order of time: on a busy machine a quarter of the time may
+ * hold a few samples alone. 0 where fewer than two have a value. */
 static double quarters_differ(const struct infp_compare_series *s, bool is_points)
 {
+        double weights[INFP_COMPARE_BLOCKS], all = 0;
         struct infp_stat stat = { 0 };
 
+        weigh(s, weights);
+        for (unsigned i = 0; i < s->n; i++)
+                all += weights[i];
         for (unsigned quarter = 0; quarter < INFP_COMPARE_QUARTERS; quarter++) {
                 unsigned times[INFP_COMPARE_BLOCKS] = { 0 };
-                double v;
+                double before = 0, v;
 
-                for (unsigned i = 0; i < s->n; i++)
-                        times[i] = i * INFP_COMPARE_QUARTERS / s->n == quarter;
+                for (unsigned i = 0; i < s->n; i++) {
+                        times[i] = floor((before + weights[i] / 2) / all * INFP_COMPARE_QUARTERS) == quarter;
+                        before += weights[i];
+                }
                 v = scaled(infp_compare_value(s, times), is_points);
                 if (isfinite(v))
                         infp_stat_add_value(&stat, v, 1);
@@ -188,7 +220,7 @@ static double quarters_differ(const struct infp_compare_series *s, bool is_point
 }
 
 /* By Welch and Satterthwaite; without any error all degrees count. */
-static double degrees(double a, unsigned n_a, double b, unsigned n_b)
+static double degrees(double a, double n_a, double b, double n_b)
 {
         const double va = a * a, vb = b * b, all = va + vb;
 
@@ -231,7 +263,7 @@ static const char *why_no_test(const struct infp_compare_series *a, const struct
 static void compare_blocks(const struct infp_compare_series *a, const struct infp_compare_series *b,
                            const struct infp_compare_how *how, struct infp_difference *d)
 {
-        double error_a, error_b;
+        struct error error_a, error_b;
 
         d->is_of_blocks = true;
         d->before = infp_compare_value(a, NULL);
@@ -246,12 +278,12 @@ static void compare_blocks(const struct infp_compare_series *a, const struct inf
                 return;
         error_a = bootstrap_error(a, how->is_points, how->seed);
         error_b = bootstrap_error(b, how->is_points, ~how->seed);
-        d->error = hypot(error_a, error_b);
+        d->error = hypot(error_a.error, error_b.error);
         if (isnan(d->error)) {
                 d->why = "too few blocks of time have values";
                 return;
         }
-        d->df = degrees(error_a, d->n_before, error_b, d->n_after);
+        d->df = degrees(error_a.error, error_a.n, error_b.error, error_b.n);
         d->floor = fmax(fmax(quarters_differ(a, how->is_points), quarters_differ(b, how->is_points)),
                         how->is_points ? how->least : log1p(how->least));
         d->noise = unscaled(d->floor, how->is_points);
@@ -395,7 +427,8 @@ static void judge(struct infp_difference *d, enum infp_better better, unsigned m
                 d->verdict = direction(d, better);
 }
 
-int infp_compare_judge(struct infp_difference *const *list, const enum infp_better *better, unsigned n)
+int infp_compare_judge(struct infp_difference *const *list, const enum infp_better *better, unsigned n,
+                       unsigned families)
 {
         infp_autofree double *p = calloc(n ? n : 1, sizeof(*p));
         unsigned m = 0;
@@ -407,8 +440,8 @@ int infp_compare_judge(struct infp_difference *const *list, const enum infp_bett
         if (!p || infp_compare_holm(p, n) < 0)
                 return -ENOMEM;
         for (unsigned i = 0; i < n; i++) {
-                list[i]->p_all = p[i];
-                judge(list[i], better[i], m);
+                list[i]->p_all = isnan(p[i]) ? NAN : fmin(1, p[i] * families);
+                judge(list[i], better[i], m * families);
         }
         return 0;
 }

@@ -1,10 +1,11 @@
 /* Whether one number of two runs, or of two groups of runs, differs. Pure functions; the same input gives the same answer, since the
  * resampling has a fixed seed.
  *
- * One run a side. The time of a run is cut into blocks (INFP_COMPARE_BLOCKS of equal length; those without data are left out). The
- * standard error of the run's value is its standard deviation over resamples of whole blocks with replacement (block bootstrap),
- * times sqrt(n / (n - 1)) for n blocks. Intervals and p values take Student's t with the degrees of freedom of Welch and
- * Satterthwaite, n - 1 a side. Blocks of one run do not show how runs differ, so two noise floors are held against it: the largest
+ * One run a side. The time of a run is cut into pieces (INFP_COMPARE_BLOCKS of equal length; those without data are left out). The
+ * standard error of the run's value is its standard deviation over resamples of blocks of neighbouring pieces, a fifth of them long,
+ * drawn with replacement from the run closed to a circle (circular block bootstrap: what hangs together over a few pieces stays
+ * together), times sqrt(n / (n - 1)) for n blocks. Intervals and p values take Student's t with the degrees of freedom of Welch and
+ * Satterthwaite, n - 1 a side. One run does not show how runs differ, so two noise floors are held against it: the largest
  * difference between two quarters of one of the runs, and the number's own `least`. A difference within either is no evidence.
  *
  * Several runs a side. Welch's t test between the values of the runs: that has all noise from run to run in it.
@@ -12,8 +13,9 @@
  * Ratios are compared: the difference of logarithms. Shares are compared as they are, in points, since they may be 0.
  *
  * Many numbers: Holm's step-down correction. Of all verdicts together at most 5 % of comparisons of equal runs have a false one,
- * whatever depends on what; Benjamini and Hochberg's bounds the share of false ones among those reported, which lets a comparison
- * of equal runs alarm more often. */
+ * whatever depends on what. Numbers, and functions with modules, are families of their own that share the 5 %, so that many functions do
+ * not make the numbers weaker. Benjamini and Hochberg's method bounds the share of false ones among those reported, which lets a
+ * comparison of equal runs alarm more often. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,6 +27,7 @@
 enum {
         INFP_COMPARE_BLOCKS = 20,
         INFP_COMPARE_LEAST_BLOCKS = 8, /* with data, for a verdict */
+        INFP_COMPARE_NEIGHBOURS = 5,   /* a block of the bootstrap is one such part of the pieces */
         INFP_COMPARE_RESAMPLES = 500,
         INFP_COMPARE_QUARTERS = 4,
 };
@@ -101,8 +104,10 @@ struct infp_compare_how {
 void infp_difference_find(const struct infp_compare_series *const *before, unsigned n_before,
                           const struct infp_compare_series *const *after, unsigned n_after,
                           const struct infp_compare_how *how, struct infp_difference *ret);
-/* Corrects p of all that have one, and gives the verdicts and what was detectable. better[i] belongs to list[i]. 0 or -ENOMEM. */
-int infp_compare_judge(struct infp_difference *const *list, const enum infp_better *better, unsigned n);
+/* Corrects p of all of a family that have one, and gives the verdicts and what was detectable. better[i] belongs to list[i]; families:
+ * how many share the 5 %. 0 or -ENOMEM. */
+int infp_compare_judge(struct infp_difference *const *list, const enum infp_better *better, unsigned n,
+                       unsigned families);
 /* The interval of a level, such as 0.99, as `difference`. False: there is none. */
 bool infp_difference_interval(const struct infp_difference *difference, double level, double *ret_low,
                               double *ret_high);

@@ -7,10 +7,7 @@
 const char infp_compare_gpu_joules[] = "gEnergyJoules";
 
 /* Two runs of one program differ by so much where neither varies within: memory is laid out anew, caches and neighbours are others. */
-#define LEAST_CPU 0.05
-#define LEAST_MEMORY 0.03
-#define LEAST_ENERGY 0.05
-#define LEAST_WALL 0.05
+#define LEAST 0.05
 
 #define WHOLE(name_, base_, least_, what_, help_)                                                         \
         {                                                                                                 \
@@ -27,10 +24,10 @@ const char infp_compare_gpu_joules[] = "gEnergyJoules";
                 .name = name_, .help = help_, .base = base_, .better = INFP_BETTER_LESS, .least = least_, \
                 .from = INFP_NUMBER_PER_TOKEN, .column = column_                                          \
         }
-#define REQUEST(name_, what_, q_, help_)                                                                          \
-        {                                                                                                         \
-                .name = name_, .help = help_, .base = "seconds", .better = INFP_BETTER_LESS, .least = LEAST_WALL, \
-                .from = INFP_NUMBER_OF_REQUEST, .what = INFP_REQUEST_##what_, .q = q_                             \
+#define REQUEST(name_, what_, q_, help_)                                                                     \
+        {                                                                                                    \
+                .name = name_, .help = help_, .base = "seconds", .better = INFP_BETTER_LESS, .least = LEAST, \
+                .from = INFP_NUMBER_OF_REQUEST, .what = INFP_REQUEST_##what_, .q = q_                        \
         }
 #define REQUEST_TIMES(name_, what_, help_)                                                                     \
         REQUEST(name_ "_mean", what_, 0, help_ " mean."), REQUEST(name_ "_p50", what_, 0.5, help_ " median."), \
@@ -39,31 +36,31 @@ const char infp_compare_gpu_joules[] = "gEnergyJoules";
 
 // clang-format off
 const struct infp_compare_number infp_compare_numbers[] = {
-        WHOLE("cpu_s", "seconds", LEAST_CPU, INFP_WHOLE_CPU, "CPU time of the target's tree in the range."),
-        WHOLE("wall_s", "seconds", LEAST_WALL, INFP_WHOLE_WALL, "Length of the range: of a whole run that of its command."),
-        WHOLE("joules", "joules", LEAST_ENERGY, INFP_WHOLE_JOULES, "Energy of the machine in the range."),
-        WHOLE("rss_peak_bytes", "bytes", LEAST_MEMORY, INFP_WHOLE_RSS, "Largest sample of the tree's memory in RAM."),
-        SERIES("cpu_s_per_s", "tree_cpu_ns", "seconds", LESS, LEAST_CPU, "CPU time of the tree by second.", .is_rate = true, .is_of_load = true),
-        PER_TOKEN("cpu_s_per_token", "tree_cpu_ns", "seconds", LEAST_CPU, "CPU time of the tree by generated token."),
-        SERIES("joules_per_s", "eMachineJoules", "joules", LESS, LEAST_ENERGY, "Power of the machine.", .is_rate = true, .is_of_load = true),
-        PER_TOKEN("joules_per_token", "eMachineJoules", "joules", LEAST_ENERGY, "Energy of the machine by generated token."),
-        SERIES("gpu_joules_per_s", infp_compare_gpu_joules, "joules", LESS, LEAST_ENERGY, "Power of all GPUs.", .is_rate = true, .is_of_load = true),
-        PER_TOKEN("gpu_joules_per_token", infp_compare_gpu_joules, "joules", LEAST_ENERGY, "Energy of all GPUs by generated token."),
+        WHOLE("cpu_s", "seconds", LEAST, INFP_WHOLE_CPU, "CPU time of the target's tree in the range."),
+        WHOLE("wall_s", "seconds", LEAST, INFP_WHOLE_WALL, "Length of the range: of a whole run that of its command."),
+        WHOLE("joules", "joules", LEAST, INFP_WHOLE_JOULES, "Energy of the machine in the range."),
+        WHOLE("rss_peak_bytes", "bytes", LEAST, INFP_WHOLE_RSS, "Largest sample of the tree's memory in RAM."),
+        SERIES("cpu_s_per_s", "tree_cpu_ns", "seconds", LESS, LEAST, "CPU time of the tree by second.", .is_rate = true, .is_of_load = true),
+        PER_TOKEN("cpu_s_per_token", "tree_cpu_ns", "seconds", LEAST, "CPU time of the tree by generated token."),
+        SERIES("joules_per_s", "eMachineJoules", "joules", LESS, LEAST, "Power of the machine.", .is_rate = true, .is_of_load = true),
+        PER_TOKEN("joules_per_token", "eMachineJoules", "joules", LEAST, "Energy of the machine by generated token."),
+        SERIES("gpu_joules_per_s", infp_compare_gpu_joules, "joules", LESS, LEAST, "Power of all GPUs.", .is_rate = true, .is_of_load = true),
+        PER_TOKEN("gpu_joules_per_token", infp_compare_gpu_joules, "joules", LEAST, "Energy of all GPUs by generated token."),
         { .name = "tokens_per_s", .help = "Generated tokens by second.", .base = "tokens", .is_rate = true, .better = INFP_BETTER_MORE,
-          .least = LEAST_WALL, .from = INFP_NUMBER_OF_TOKENS },
-        SERIES("rss_bytes", "tree_rss_bytes", "bytes", LESS, LEAST_MEMORY, "Memory of the tree in RAM."),
-        SERIES("engine_ttft_mean", "latency_ttft_s", "seconds", LESS, LEAST_WALL, "Time to the first token as the engine counts it, mean."),
-        SERIES("engine_itl_mean", "latency_inter_token_s", "seconds", LESS, LEAST_WALL, "Time between tokens as the engine counts it, mean."),
-        SERIES("engine_e2e_mean", "latency_e2e_s", "seconds", LESS, LEAST_WALL, "Time of a request as the engine counts it, mean."),
-        SERIES("engine_queue_mean", "latency_queue_s", "seconds", LESS, LEAST_WALL, "Time that requests waited in the engine, mean."),
+          .least = LEAST, .from = INFP_NUMBER_OF_TOKENS },
+        SERIES("rss_bytes", "tree_rss_bytes", "bytes", LESS, LEAST, "Memory of the tree in RAM."),
+        SERIES("engine_ttft_mean", "latency_ttft_s", "seconds", LESS, LEAST, "Time to the first token as the engine counts it, mean."),
+        SERIES("engine_itl_mean", "latency_inter_token_s", "seconds", LESS, LEAST, "Time between tokens as the engine counts it, mean."),
+        SERIES("engine_e2e_mean", "latency_e2e_s", "seconds", LESS, LEAST, "Time of a request as the engine counts it, mean."),
+        SERIES("engine_queue_mean", "latency_queue_s", "seconds", LESS, LEAST, "Time that requests waited in the engine, mean."),
         REQUEST_TIMES("ttft", TTFT, "Time to the first token as clients saw it,"),
         REQUEST_TIMES("itl", ITL, "Time between pieces of text as clients saw it, by buckets an eighth wide,"),
         REQUEST_TIMES("tpot", TPOT, "Time per output token of a request as clients saw it,"),
         REQUEST_TIMES("e2e", E2E, "Whole request as clients saw it,"),
         { .name = "step_mean", .help = "Time of a step of PyTorch, for each phase, mean.", .base = "seconds", .better = INFP_BETTER_LESS,
-          .least = LEAST_WALL, .from = INFP_NUMBER_OF_STEP },
+          .least = LEAST, .from = INFP_NUMBER_OF_STEP },
         { .name = "step_p95", .help = "Time of a step of PyTorch, for each phase, 95th percentile.", .base = "seconds",
-          .better = INFP_BETTER_LESS, .least = LEAST_WALL, .from = INFP_NUMBER_OF_STEP, .q = 0.95 },
+          .better = INFP_BETTER_LESS, .least = LEAST, .from = INFP_NUMBER_OF_STEP, .q = 0.95 },
 };
 // clang-format on
 const unsigned infp_compare_numbers_n = INFP_COUNT(infp_compare_numbers);

@@ -5,7 +5,7 @@
 #include "view/compare/parts.h"
 #include "view/report/parts.h"
 
-enum { FIGURES_WIDTH = 76 };
+enum { FIGURES_WIDTH = 78 };
 
 static void put_row(struct infp_out *out, const struct infp_compare_row *row)
 {
@@ -15,7 +15,7 @@ static void put_row(struct infp_out *out, const struct infp_compare_row *row)
 
         infp_compare_interval(&interval, d);
         infp_str_printf(&name, "%s%s%s", row->name, row->object ? "  " : "", row->object ? row->object : "");
-        infp_report_put(out, "%10s %10s %9s %18s %7s  ", infp_compare_amount(row, d->before).text,
+        infp_report_put(out, "%11s %11s %9s %18s %7s  ", infp_compare_amount(row, d->before).text,
                         infp_compare_amount(row, d->after).text, infp_compare_change(d, d->difference).text,
                         interval.data ? interval.data : "", infp_compare_change(d, d->detectable).text);
         if (d->verdict != INFP_VERDICT_NONE && d->verdict != INFP_VERDICT_UNKNOWN)
@@ -41,7 +41,7 @@ static void put_section(struct infp_out *out, const struct infp_compare *compare
                         continue;
                 if (!has_title) {
                         infp_report_title(out, title->title);
-                        infp_report_put(out, "%10c %10c %9s %18s %7s  %-11s", infp_compare_letter(0),
+                        infp_report_put(out, "%11c %11c %9s %18s %7s  %s", infp_compare_letter(0),
                                         infp_compare_letter(side),
                                         title->unit_of_change[0] == '%' ? "change" : "points", "95 % interval", "finds",
                                         "verdict");
@@ -96,7 +96,7 @@ void infp_compare_text(struct infp_out *out, const struct infp_compare_view *vie
                 infp_str_printf(&summary, "%c against %c: ", infp_compare_letter(side), infp_compare_letter(0));
                 infp_compare_summary(&summary, view, side);
                 infp_report_style(out, "1");
-                infp_report_wrap(out, summary.data ? summary.data : "", 0, 3);
+                infp_report_wrap(out, summary.data ? summary.data : "", 0, 0);
                 infp_report_style(out, "0");
                 for (unsigned section = 0; section < INFP_COMPARE_SECTIONS; section++)
                         put_section(out, compare, side, section);

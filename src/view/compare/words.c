@@ -110,7 +110,7 @@ static void put_noise(struct infp_str *out, const struct infp_compare_view *view
                         out,
                         "One run a side: the intervals come from blocks of its time and do not hold the noise from "
                         "run to run; a change counts only when it exceeds what quarters of one run differ by, and "
-                        "2 to 5 %. Several runs a side (A1,A2,A3 B1,B2,B3) show it.");
+                        "at least 5 % (2 points of a share). Several runs a side (A1,A2,A3 B1,B2,B3) show it.");
 }
 
 static void put_cuts(struct infp_str *out, const struct infp_compare_view *view)
