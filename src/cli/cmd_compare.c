@@ -127,7 +127,7 @@ const struct infp_command infp_command_compare = {
                 "  infprof compare @warm..mid @mid..                two ranges of the newest run\n"
                 "  infprof compare a1,a2,a3 b1,b2,b3                three runs a side\n"
                 "  infprof compare --replicates 10 ./before ./after the newest ten of two directories\n"
-                "  infprof compare base @ --fail-on 'cpu_s_per_token>+5%' --fail-on 'tokens_per_s<-5%' --junit "
+                "  infprof compare base @ --fail-on 'cpu_s_per_token>+5%' --fail-on 'output_tokens_per_s<-5%' --junit "
                 "gate.xml",
         .run = run,
 };

@@ -16,7 +16,7 @@ import pytest
 
 import proc
 
-VERBS = "backtrace config doctor export finish flamegraph heap import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
+VERBS = "backtrace compare config doctor export finish flamegraph heap import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
 
 
 def call(infprof, *words, **options):

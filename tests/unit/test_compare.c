@@ -336,7 +336,7 @@ static void test_gates(void **state)
                 double threshold;
         } good[] = { { "ttft_p95>+5%", "ttft_p95", true, 0.05 },
                      { " ttft_p95 > 5 % ", "ttft_p95", true, 0.05 },
-                     { "tokens_per_s<-2.5%", "tokens_per_s", false, -0.025 },
+                     { "output_tokens_per_s<-2.5%", "output_tokens_per_s", false, -0.025 },
                      { "step_p95:decode>0%", "step_p95:decode", true, 0 } };
         static const struct {
                 const char *text, *why;

@@ -116,7 +116,7 @@ static void test_numbers(void **state)
         assert_number(run, "rss_peak_bytes", 101.0 * MIB);
         assert_number(run, "rss_bytes", (11 * 100.0 + 10 * 101.0) / 21 * MIB);
         /* 2,000 tokens from the first arrival at 10 s to the last end at 29.9 + 0.059 + 0.1 s; 8 s of CPU */
-        assert_number(run, "tokens_per_s", 2000 / 20.059);
+        assert_number(run, "output_tokens_per_s", 2000 / 20.059);
         assert_number(run, "cpu_s_per_token", 0.004);
         assert_number(run, "ttft_mean", 0.0545);
         assert_number(run, "ttft_p50", 0.0545); /* 50 to 59 ms, twenty each: ranks 99 and 100 are 54 and 55 */

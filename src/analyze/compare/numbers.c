@@ -19,6 +19,11 @@ const char infp_compare_gpu_joules[] = "gEnergyJoules";
                 .name = name_, .help = help_, .base = base_, .better = INFP_BETTER_##better_, .least = least_, \
                 .from = INFP_NUMBER_OF_SERIES, .column = column_, __VA_ARGS__                                  \
         }
+#define MEAN(name_, column_, help_)                                                                          \
+        {                                                                                                    \
+                .name = name_, .help = help_, .base = "seconds", .better = INFP_BETTER_LESS, .least = LEAST, \
+                .from = INFP_NUMBER_OF_MEAN, .column = column_                                               \
+        }
 #define PER_TOKEN(name_, column_, base_, least_, help_)                                                   \
         {                                                                                                 \
                 .name = name_, .help = help_, .base = base_, .better = INFP_BETTER_LESS, .least = least_, \
@@ -46,13 +51,13 @@ const struct infp_compare_number infp_compare_numbers[] = {
         PER_TOKEN("joules_per_token", "eMachineJoules", "joules", LEAST, "Energy of the machine by generated token."),
         SERIES("gpu_joules_per_s", infp_compare_gpu_joules, "joules", LESS, LEAST, "Power of all GPUs.", .is_rate = true, .is_of_load = true),
         PER_TOKEN("gpu_joules_per_token", infp_compare_gpu_joules, "joules", LEAST, "Energy of all GPUs by generated token."),
-        { .name = "tokens_per_s", .help = "Generated tokens by second.", .base = "tokens", .is_rate = true, .better = INFP_BETTER_MORE,
+        { .name = "output_tokens_per_s", .help = "Generated tokens by second.", .base = "tokens", .is_rate = true, .better = INFP_BETTER_MORE,
           .least = LEAST, .from = INFP_NUMBER_OF_TOKENS },
         SERIES("rss_bytes", "tree_rss_bytes", "bytes", LESS, LEAST, "Memory of the tree in RAM."),
-        SERIES("engine_ttft_mean", "latency_ttft_s", "seconds", LESS, LEAST, "Time to the first token as the engine counts it, mean."),
-        SERIES("engine_itl_mean", "latency_inter_token_s", "seconds", LESS, LEAST, "Time between tokens as the engine counts it, mean."),
-        SERIES("engine_e2e_mean", "latency_e2e_s", "seconds", LESS, LEAST, "Time of a request as the engine counts it, mean."),
-        SERIES("engine_queue_mean", "latency_queue_s", "seconds", LESS, LEAST, "Time that requests waited in the engine, mean."),
+        MEAN("engine_ttft_mean", "latency_ttft_s_sum", "Time to the first token as the engine counts it, mean."),
+        MEAN("engine_itl_mean", "latency_inter_token_s_sum", "Time between tokens as the engine counts it, mean."),
+        MEAN("engine_e2e_mean", "latency_e2e_s_sum", "Time of a request as the engine counts it, mean."),
+        MEAN("engine_queue_mean", "latency_queue_s_sum", "Time that requests waited in the engine, mean."),
         REQUEST_TIMES("ttft", TTFT, "Time to the first token as clients saw it,"),
         REQUEST_TIMES("itl", ITL, "Time between pieces of text as clients saw it, by buckets an eighth wide,"),
         REQUEST_TIMES("tpot", TPOT, "Time per output token of a request as clients saw it,"),

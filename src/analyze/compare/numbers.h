@@ -10,6 +10,7 @@
 enum infp_number_from {
         INFP_NUMBER_OF_RUN,     /* one for the whole run: enum infp_number_whole */
         INFP_NUMBER_OF_SERIES,  /* a metric of the time series over its time or its observations */
+        INFP_NUMBER_OF_MEAN,    /* of what an engine observed: its column ..._sum by ..._count */
         INFP_NUMBER_PER_TOKEN,  /* the increase of a metric by generated token */
         INFP_NUMBER_OF_TOKENS,  /* tokens by second */
         INFP_NUMBER_OF_REQUEST, /* of table requests: enum infp_number_request; q 0: the mean */

@@ -247,9 +247,12 @@ static int add_series(struct infp_compare_reading *reading, const struct infp_co
 {
         struct infp_compare_track track = reading->tokens;
         struct infp_compare_series series;
+        char mean[128] = "";
 
+        if (number->from == INFP_NUMBER_OF_MEAN) /* the time series has the mean under the name without _sum */
+                snprintf(mean, sizeof(mean), "%.*s", (int) (strlen(number->column) - strlen("_sum")), number->column);
         if (number->column)
-                INFP_TRY(read_track(reading, number->column, &track, err));
+                INFP_TRY(read_track(reading, *mean ? mean : number->column, &track, err));
         series = number->from == INFP_NUMBER_PER_TOKEN ? per_token(&track, &reading->tokens)
                                                        : infp_compare_ratio(reading->ret, track.sum, track.weight);
         return isnan(infp_compare_value(&series, NULL)) ? 0 : add_number(reading, number, &series, err);
@@ -267,6 +270,7 @@ static int read_numbers(struct infp_compare_reading *reading, struct infp_err *e
                 switch (infp_compare_numbers[i].from) {
                 case INFP_NUMBER_PER_TOKEN:
                 case INFP_NUMBER_OF_SERIES:
+                case INFP_NUMBER_OF_MEAN:
                 case INFP_NUMBER_OF_TOKENS:
                         INFP_TRY(add_series(reading, &infp_compare_numbers[i], err));
                         break;
