@@ -42,7 +42,13 @@ typedef struct infp_metric infp_metric;
 /* A table that infprof knows, of schema `python` (docs/metrics.md), registered once and valid until the process ends; every call
  * accepts NULL. */
 typedef struct infp_table infp_table;
-enum { INFP_CELL_NONE = 0, INFP_CELL_INT, INFP_CELL_DOUBLE, INFP_CELL_TEXT };
+enum {
+        INFP_CELL_NONE = 0,
+        INFP_CELL_INT,
+        INFP_CELL_DOUBLE,
+        INFP_CELL_TEXT,
+        INFP_CELL_TEXT_ONCE /* one that will not come again, as a value: it takes no room among the names */
+};
 typedef struct infp_table_cell {
         uint32_t type; /* NONE, and TEXT with NULL: the cell has no value */
         uint32_t unused;

@@ -127,7 +127,7 @@ static const struct infp_table **list_tables(void)
 {
         const struct infp_table *const own[] = {
                 &infp_table_clock, &infp_table_columns,  infp_table_by_name("process"), &infp_table_marks,
-                &infp_table_spans, &infp_table_counters, &infp_table_backtrace
+                &infp_table_spans, &infp_table_counters, &infp_table_stacks_now
         };
         const struct infp_table **ret;
         size_t n = 0;

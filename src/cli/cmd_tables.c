@@ -175,7 +175,7 @@ static int put_views(struct listing *l, const struct infp_catalog *catalog, stru
                 const struct infp_table *table = infp_sql_views[i].table;
                 struct table_line line = { table->name, table->help, -1, infp_table_width(table) };
 
-                if (infp_catalog_find(catalog, infp_sql_views[i].wants))
+                if (infp_sql_view_is_in(&infp_sql_views[i], catalog))
                         INFP_TRY(put_row(l, fill_table, &line, err));
         }
         return 0;
@@ -250,7 +250,7 @@ static int fail_no_table(const struct infp_run *run, const struct infp_catalog *
                 infp_nearest_try(&nearest, catalog->tables[i].name);
         infp_nearest_try(&nearest, INFP_SERIES_NAME);
         for (unsigned i = 0; i < INFP_SQL_VIEWS; i++)
-                if (infp_catalog_find(catalog, infp_sql_views[i].wants))
+                if (infp_sql_view_is_in(&infp_sql_views[i], catalog))
                         infp_nearest_try(&nearest, infp_sql_views[i].table->name);
         if (nearest.best)
                 return infp_fail(err, -ENOENT, "run %s has no table %s; did you mean %s? `infprof tables` lists all",
@@ -272,7 +272,7 @@ static int list_columns(struct listing *l, struct infp_run *run, const struct in
                 infp_series_close(series);
                 return r;
         }
-        if (!table && view && infp_catalog_find(catalog, view->wants))
+        if (!table && view && infp_sql_view_is_in(view, catalog))
                 return put_columns(l, view->table, NULL, err);
         if (!table)
                 return fail_no_table(run, catalog, name, err);

@@ -38,13 +38,13 @@ INFP_API infp_table *infp_table_open(const char *name, const char *columns)
         return to_table(infp_writer_table(name, columns));
 }
 
-/* Into the arena when it fits, since most come again, else into the record. */
-static union infp_wire_cell put_text(struct draft *draft, const char *text)
+/* Into the arena when it fits and will come again, else into the record. */
+static union infp_wire_cell put_text(struct draft *draft, const char *text, bool is_once)
 {
-        const uint32_t most = draft->room > INFP_WRITER_NAME ? draft->room : INFP_WRITER_NAME;
+        const uint32_t name = is_once ? 0 : INFP_WRITER_NAME, most = draft->room > name ? draft->room : name;
         uint8_t *flags = &draft->record.row.record.flags;
         uint32_t size = infp_writer_measure(text, most, flags);
-        union infp_wire_cell cell = { .text = { .at = infp_writer_intern(text, size), .size = size } };
+        union infp_wire_cell cell = { .text = { .at = is_once ? 0 : infp_writer_intern(text, size), .size = size } };
 
         if (cell.text.at || !size)
                 return cell;
@@ -59,6 +59,7 @@ static union infp_wire_cell put_text(struct draft *draft, const char *text)
 static void put_cell(struct draft *draft, unsigned column, const infp_cell *cell)
 {
         union infp_wire_cell *to = &draft->record.cells[draft->n_cells];
+        uint64_t type = cell->type;
 
         switch (cell->type) {
         case INFP_CELL_INT:
@@ -68,14 +69,16 @@ static void put_cell(struct draft *draft, unsigned column, const infp_cell *cell
                 memcpy(&to->bits, &cell->value.d, sizeof to->bits);
                 break;
         case INFP_CELL_TEXT:
+        case INFP_CELL_TEXT_ONCE:
                 if (!cell->value.text)
                         return;
-                *to = put_text(draft, cell->value.text);
+                *to = put_text(draft, cell->value.text, cell->type == INFP_CELL_TEXT_ONCE);
+                type = INFP_CELL_TEXT;
                 break;
         default:
                 return;
         }
-        draft->record.row.types |= (uint64_t) cell->type << 2 * column;
+        draft->record.row.types |= type << 2 * column;
         draft->n_cells++;
 }
 

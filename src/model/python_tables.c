@@ -38,14 +38,45 @@ static const struct infp_column backtrace_columns[] = {
         [INFP_BACKTRACE_PID] = INFP_COLUMN(pid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Process."),
         [INFP_BACKTRACE_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread."),
         [INFP_BACKTRACE_THREAD] = INFP_COLUMN(thread, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name: Python's where it has one, else the system's."),
-        [INFP_BACKTRACE_SAMPLE] = INFP_COLUMN(sample, I64, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Number of the stack in the run, from 0: its frames have the same one."),
+        [INFP_BACKTRACE_SAMPLE] = INFP_COLUMN(sample, I64, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Number of the stack in the run: its frames have the same one. From 0; from -1 down of those that a program took of itself."),
         [INFP_BACKTRACE_DEPTH] = INFP_COLUMN(depth, I64, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Frames inside this one; 0 = the innermost."),
         [INFP_BACKTRACE_IP] = INFP_COLUMN(ip, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Address in its object, as in frames; null = a frame of Python."),
         [INFP_BACKTRACE_FILE] = INFP_COLUMN(file, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its source file."),
         [INFP_BACKTRACE_FUNC] = INFP_COLUMN(func, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Function, inlined ones too; [object+0xaddress] where nothing names it."),
         [INFP_BACKTRACE_LINENO] = INFP_COLUMN(lineno, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line that was executed."),
         [INFP_BACKTRACE_FRAME_TYPE] = INFP_COLUMN(frame_type, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Python, Native, Kernel; JIT: code that was made at run time."),
-        [INFP_BACKTRACE_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As in stack_samples; null = it was read at once."),
+        [INFP_BACKTRACE_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As in stack_samples; null = it was read at once, or the program took it."),
+        [INFP_BACKTRACE_TRIGGER] = INFP_COLUMN(trigger, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As in own_stacks; null = infprof took it from outside."),
+        [INFP_BACKTRACE_CAUSE] = INFP_COLUMN(cause, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As in own_stacks."),
+};
+
+#define TRIGGER INFP_COLUMN(trigger, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "periodic, module, step, exception, signal: what it was taken for.")
+#define OF_WHOM \
+        INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process."), \
+        INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread."), \
+        INFP_COLUMN(thread, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name that Python has for it.")
+
+static const struct infp_column own_stacks_columns[] = {
+        OF_WHOM,
+        TRIGGER,
+        INFP_COLUMN(cause, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The module or step and how long it took, the class of the exception, the signal; null = periodic."),
+        INFP_COLUMN(sample, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the stack in its process, from 1: its frames have the same one."),
+        INFP_COLUMN(depth, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Frames inside this one; 0 = the innermost."),
+        INFP_COLUMN(func, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Function, with its class from Python 3.11 on."),
+        INFP_COLUMN(file, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its source file."),
+        INFP_COLUMN(lineno, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line that was executed."),
+};
+
+static const struct infp_column variables_columns[] = {
+        OF_WHOM,
+        TRIGGER,
+        INFP_COLUMN(step, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As in torch_steps; null = of no step."),
+        INFP_COLUMN(scope, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The module, as in torch_trace, or the function that has the variable."),
+        INFP_COLUMN(name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name; of a module that of an argument or an attribute, or output."),
+        INFP_COLUMN(type, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Class of its value."),
+        INFP_COLUMN(value, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its value as Python writes it, cut; of a tensor shape, type and device; of other objects class and address; *** = a secret."),
+        INFP_COLUMN(sample, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Stack that was taken with it, as in own_stacks; null = none."),
+        INFP_COLUMN(depth, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its frame in that stack."),
 };
 
 /* t_ns: when the step began. */
@@ -107,6 +138,30 @@ const struct infp_table infp_table_backtrace = {
         .columns = backtrace_columns,
         .n_columns = INFP_BACKTRACE_N,
 };
+const struct infp_table infp_table_stacks_now = {
+        .name = "stacks_now",
+        .schema = INFP_PYTHON_SCHEMA,
+        .bulk = true,
+        .help = "What the threads of a process do now, a row a frame.",
+        .columns = backtrace_columns,
+        .n_columns = INFP_BACKTRACE_N,
+};
+const struct infp_table infp_table_own_stacks = {
+        .name = "own_stacks",
+        .schema = INFP_PYTHON_SCHEMA,
+        .bulk = true,
+        .help = "Stacks that Python programs took of themselves, a row a frame.",
+        .columns = own_stacks_columns,
+        .n_columns = INFP_COUNT(own_stacks_columns),
+};
+static const struct infp_table variables_table = {
+        .name = "variables",
+        .schema = INFP_PYTHON_SCHEMA,
+        .bulk = true,
+        .help = "Variables of Python programs that were asked for by name.",
+        .columns = variables_columns,
+        .n_columns = INFP_COUNT(variables_columns),
+};
 const struct infp_table infp_table_torch_trace = {
         .name = "torch_trace",
         .schema = INFP_PYTHON_SCHEMA,
@@ -140,7 +195,9 @@ const struct infp_table infp_table_gc = {
 };
 
 const struct infp_table *const infp_python_tables[] = { &infp_table_torch_trace, &infp_table_torch_steps,
-                                                        &infp_table_torch_overhead, &infp_table_gc, NULL };
+                                                        &infp_table_torch_overhead, &infp_table_gc,
+                                                        &infp_table_own_stacks,     &variables_table,
+                                                        NULL };
 
 const struct infp_table *infp_python_table_find(const char *name)
 {

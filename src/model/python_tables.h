@@ -18,8 +18,11 @@ extern const struct infp_table infp_table_torch_steps;    /* the steps in which 
 extern const struct infp_table infp_table_torch_overhead; /* what measuring them cost */
 extern const struct infp_table infp_table_gc;             /* collections of garbage meanwhile */
 
-/* Not of programs: a view of stack_samples by SQL, and rows of its own where a process is asked without a recording. */
-extern const struct infp_table infp_table_backtrace;
+extern const struct infp_table infp_table_own_stacks;     /* that programs took of themselves */
+
+/* Not of programs: a view by SQL of stack_samples, own_stacks, and stacks_now, which is there where a process is asked without a
+ * recording. */
+extern const struct infp_table infp_table_backtrace, infp_table_stacks_now;
 enum infp_backtrace_cell {
         INFP_BACKTRACE_PID,
         INFP_BACKTRACE_TID,
@@ -32,6 +35,8 @@ enum infp_backtrace_cell {
         INFP_BACKTRACE_LINENO,
         INFP_BACKTRACE_FRAME_TYPE,
         INFP_BACKTRACE_MODE,
+        INFP_BACKTRACE_TRIGGER,
+        INFP_BACKTRACE_CAUSE,
         INFP_BACKTRACE_N,
 };
 

@@ -174,19 +174,55 @@ static const char backtrace_sql[] = NAMED_LEVELS PROCESSES_KNOWN THREADS_KNOWN
         "WHEN 'jit' THEN 'JIT' ELSE 'Native' END AS frame_type "
         "FROM chain c LEFT JOIN places p ON p.id = c.frame LEFT JOIN levels l ON l.frame = c.frame) "
         "SELECT s.t_ns, s.time, coalesce(pr.pId, th.tPid) AS pid, s.tid, coalesce(th.tPythonName, th.tName) AS thread, "
-        "s.sample, n.depth, n.ip, n.file, n.func, n.lineno, n.frame_type, s.mode "
+        "s.sample, n.depth, n.ip, n.file, n.func, n.lineno, n.frame_type, s.mode, NULL::VARCHAR AS trigger, "
+        "NULL::VARCHAR AS cause "
         "FROM (SELECT *, row_number() OVER () - 1 AS sample FROM stack_samples) s JOIN named n ON n.stack = s.stack "
         "ASOF LEFT JOIN processes_known pr ON pr.id = s.process AND pr.since <= s.t_ns "
         "LEFT JOIN threads_known th ON th.id = s.thread ORDER BY s.sample, n.depth";
 
+static const char own_stacks_sql[] =
+        "SELECT t_ns, time, pId AS pid, tid, thread, -dense_rank() OVER (ORDER BY process, sample) AS sample, depth, "
+        "NULL::UBIGINT AS ip, file, func, lineno, 'Python' AS frame_type, NULL::VARCHAR AS mode, trigger, cause "
+        "FROM python.own_stacks ORDER BY t_ns, sample DESC, depth";
+
 const struct infp_sql_view_def infp_sql_views[INFP_SQL_VIEWS] = {
-        { &infp_engine_quantiles_table, "engine_samples", "SELECT * FROM " INFP_QUANTILES_FUNCTION "(NULL, NULL)",
+        { &infp_engine_quantiles_table,
+          { { "engine_samples", "SELECT * FROM " INFP_QUANTILES_FUNCTION "(NULL, NULL)" } },
           false },
-        { &watts_table, "energy", watts, true },
-        { &samples_named_table, "stack_samples", samples_named_sql, true },
-        { &live_table, "heap_windows", heap_live_sql, true },
-        { &infp_table_backtrace, "stack_samples", backtrace_sql, true },
+        { &watts_table, { { "energy", watts } }, true },
+        { &samples_named_table, { { "stack_samples", samples_named_sql } }, true },
+        { &live_table, { { "heap_windows", heap_live_sql } }, true },
+        { &infp_table_backtrace,
+          { { "stack_samples", backtrace_sql },
+            { "stacks_now", "SELECT * FROM python.stacks_now" },
+            { "own_stacks", own_stacks_sql } },
+          true },
 };
+
+static bool has(const struct infp_sql_view_part *part, const struct infp_catalog *catalog)
+{
+        return part->wants && infp_catalog_find(catalog, part->wants);
+}
+
+bool infp_sql_view_is_in(const struct infp_sql_view_def *def, const struct infp_catalog *catalog)
+{
+        for (unsigned i = 0; i < INFP_SQL_VIEW_PARTS; i++)
+                if (has(&def->part[i], catalog))
+                        return true;
+        return false;
+}
+
+void infp_sql_view_put(const struct infp_sql_view_def *def, const struct infp_catalog *catalog, struct infp_str *sql)
+{
+        const char *between = "";
+
+        for (unsigned i = 0; i < INFP_SQL_VIEW_PARTS; i++) {
+                if (!has(&def->part[i], catalog))
+                        continue;
+                infp_str_printf(sql, "%sSELECT * FROM (%s)", between, def->part[i].sql);
+                between = " UNION ALL BY NAME ";
+        }
+}
 
 const struct infp_sql_view_def *infp_sql_view_find(const char *name)
 {

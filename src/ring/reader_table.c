@@ -14,7 +14,8 @@ static bool has_cell(const struct ring_table *table, int cell)
         return false;
 }
 
-/* Cells of the table by the columns that the record names. The reader's own ones cannot be named, and none twice. */
+/* Cells of the table by the columns that the record names, none twice. The process is always the file's. A table that names `tid` is about
+ * other threads than the one that wrote it. */
 static void find_columns(char *names, struct ring_table *ret)
 {
         char *rest = names, *name;
@@ -24,7 +25,7 @@ static void find_columns(char *names, struct ring_table *ret)
         for (unsigned i = 0; i < INFP_WIRE_COLUMNS && (name = strtok_r(rest, " ", &rest)); i++) {
                 const int at = infp_table_find(ret->table, name);
 
-                if (at >= INFP_FIXED_COLUMNS + INFP_PYTHON_OWN && !has_cell(ret, at - INFP_FIXED_COLUMNS))
+                if (at >= INFP_FIXED_COLUMNS + INFP_PYTHON_TID && !has_cell(ret, at - INFP_FIXED_COLUMNS))
                         ret->cell[i] = (int16_t) (at - INFP_FIXED_COLUMNS);
         }
 }
@@ -159,10 +160,19 @@ static bool put_cells(struct infp_ring *ring, const struct infp_wire_row *row, c
         return true;
 }
 
+/* The thread that wrote it. */
+static void put_writer(struct infp_ring *ring, uint32_t tid, uint64_t thread_start)
+{
+        const char *name = ring_thread_name(ring, tid, thread_start);
+
+        infp_row_i64(&ring->row, INFP_PYTHON_TID, tid);
+        if (name)
+                infp_row_bytes(&ring->row, INFP_PYTHON_THREAD, name, strlen(name));
+}
+
 int ring_give_row(struct infp_ring *ring, const struct ring_event *event, const struct infp_wire_row *row)
 {
         const struct ring_table *table;
-        const char *name;
         int r = find_table(ring, row->table, &table);
 
         if (r == -ENOMEM)
@@ -178,10 +188,8 @@ int ring_give_row(struct infp_ring *ring, const struct ring_event *event, const 
         infp_row_begin(&ring->row, table->table, row->record.t_ns);
         if (ring->owner.process)
                 infp_row_id(&ring->row, INFP_PYTHON_PROCESS, ring->owner.process);
-        infp_row_i64(&ring->row, INFP_PYTHON_TID, row->record.tid);
-        name = ring_thread_name(ring, row->record.tid, event->thread_start);
-        if (name)
-                infp_row_bytes(&ring->row, INFP_PYTHON_THREAD, name, strlen(name));
+        if (!has_cell(table, INFP_PYTHON_TID))
+                put_writer(ring, row->record.tid, event->thread_start);
         if (!put_cells(ring, row, table)) {
                 ring->counts.broken++;
                 return 0;

@@ -37,7 +37,7 @@ static int give_frame(const struct giving *g, int32_t pid, const struct infp_bac
         const char *name = thread->python_name ? thread->python_name : thread->name;
         struct infp_row *row = g->row;
 
-        infp_row_begin(row, &infp_table_backtrace, g->t_ns);
+        infp_row_begin(row, &infp_table_stacks_now, g->t_ns);
         infp_row_i64(row, INFP_BACKTRACE_PID, pid);
         infp_row_i64(row, INFP_BACKTRACE_TID, thread->tid);
         if (name)

@@ -1,4 +1,4 @@
-/* What the threads of one process do at this moment, as rows of table `backtrace` (model/python_tables.h). */
+/* What the threads of one process do at this moment, as rows of table `stacks_now` (model/python_tables.h). */
 #pragma once
 
 #include <sys/types.h>
