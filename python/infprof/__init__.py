@@ -18,6 +18,7 @@ _PLACES = {
     **dict.fromkeys(("table", "query"), "_table"),
     "attach": "_attach",
     "backtrace": "_backtrace",
+    **dict.fromkeys(("enable_backtraces", "disable_backtraces", "enable_variables", "disable_variables"), "_watch"),
     **dict.fromkeys(("enable_torch_profiling", "disable_torch_profiling", "step"), "_profiling"),
 }
 __all__ = sorted(_PLACES)

@@ -61,7 +61,7 @@ class _Cell(ctypes.Structure):
     _fields_ = [("type", ctypes.c_uint32), ("unused", ctypes.c_uint32), ("value", _Value)]
 
 
-_NONE, _INT, _DOUBLE, _TEXT = range(4)
+_NONE, _INT, _DOUBLE, _TEXT, _TEXT_ONCE = range(5)
 _MAX_CELLS = 32
 _table_open = _function("table_open", ctypes.c_void_p, _text, _text)
 _row = _function("row", None, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(_Cell), ctypes.c_size_t)
@@ -294,8 +294,10 @@ def _cell(value):
         return _Cell(_INT, 0, _Value(i=value)) if -2**63 <= value < 2**63 else _Cell(_NONE)
     if isinstance(value, str):
         return _Cell(_TEXT, 0, _Value(text=_bytes(value)))
+    if isinstance(value, bytes):
+        return _Cell(_TEXT_ONCE, 0, _Value(text=value))
     if value is not None:
-        raise TypeError("a cell is None, a bool, an int, a float or a str")
+        raise TypeError("a cell is None, a bool, an int, a float, a str or bytes")
     return _Cell(_NONE)
 
 
@@ -307,7 +309,8 @@ class Rows:
         self._table = table
 
     def write(self, t_ns, *cells):
-        """A row, at a time of now_ns(), 0: now. Cells in the order of the columns: None, bool, int, float or str."""
+        """A row, at a time of now_ns(), 0: now. Cells in the order of the columns: None, bool, int, float or str; bytes are a text in UTF-8 that will not
+        come again."""
         if len(cells) > _MAX_CELLS:
             raise TypeError(f"write(t_ns, *cells): a time, and at most {_MAX_CELLS} cells")
         made = (_Cell * len(cells))(*map(_cell, cells))

@@ -9,4 +9,7 @@ except ImportError:
     from infprof._by_ctypes import *
 
 torch_setting = setting_open("torch.profiling", "off", "on, off, or what INFPROF_TORCH takes")  # noqa: F821
+period_setting = setting_open("backtrace.period", "off", "seconds from 0.001 to 3600; on (0.1), off")  # noqa: F821
+triggers_setting = setting_open("backtrace.triggers", "off", "off, or of module=20ms, step, exception, signal=USR2")  # noqa: F821
+variables_setting = setting_open("python.variables", "off", "off, or FUNCTION_OR_MODULE:NAME,NAME;... with patterns")  # noqa: F821
 span = Span  # noqa: F821 (both have it)

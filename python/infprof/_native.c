@@ -256,7 +256,7 @@ PyMODINIT_FUNC PyInit__native(void)
 
         if (module &&
             (!infp_native_add_spans(module) || !infp_native_add_tables(module) || !infp_native_add_settings(module) ||
-             !infp_native_add_type(module, "Metric", &metric_spec, &metric_type)))
+             !infp_native_add_masks(module) || !infp_native_add_type(module, "Metric", &metric_spec, &metric_type)))
                 Py_CLEAR(module);
         return module;
 }

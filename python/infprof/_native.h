@@ -1,4 +1,5 @@
-/* The parts of infprof._native: the public API for Python, over include/infprof alone. It uses the limited API of CPython 3.8, so that one
+/* The parts of infprof._native: the public API for Python, over include/infprof, and over src/model/mask.h where
+ * secrets are left out. It uses the limited API of CPython 3.8, so that one
  * file serves that version and all later ones that have a GIL. infprof._by_ctypes has the same names for the others. */
 #pragma once
 
@@ -26,6 +27,7 @@ void infp_native_dealloc(PyObject *object);    /* of a type without references *
 /* Where the program comes by: whether `infprof config` has asked for something. */
 void infp_native_look(void);
 bool infp_native_add_settings(PyObject *module);
+bool infp_native_add_masks(PyObject *module);
 
 /* Spans, tables: their types, and the functions that make them. */
 bool infp_native_add_spans(PyObject *module);

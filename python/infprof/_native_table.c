@@ -24,8 +24,11 @@ static bool make_cell(PyObject *value, infp_cell *ret, struct text *text)
                 *text = infp_native_text(value);
                 ret->type = INFP_CELL_TEXT;
                 ret->value.text = text->data;
+        } else if (PyBytes_Check(value)) {
+                ret->type = INFP_CELL_TEXT_ONCE;
+                ret->value.text = PyBytes_AsString(value);
         } else if (value != Py_None) {
-                PyErr_SetString(PyExc_TypeError, "a cell is None, a bool, an int, a float or a str");
+                PyErr_SetString(PyExc_TypeError, "a cell is None, a bool, an int, a float, a str or bytes");
                 return false;
         }
         return true;
@@ -60,7 +63,7 @@ static PyObject *table_write(PyObject *self, PyObject *arguments)
 static PyMethodDef methods[] = {
         { "write", table_write, METH_VARARGS,
           "write(t_ns, *cells)\n--\n\nA row, at a time of now_ns(), 0: now. Cells in the order of the columns: None, "
-          "bool, int, float or str." },
+          "bool, int, float or str; bytes are a text in UTF-8 that will not come again." },
         { NULL, NULL, 0, NULL },
 };
 static char doc[] = "A table that is written; see open_table.";

@@ -14,7 +14,7 @@ def begin(options, source="program"):
     if os.environ.get("INFPROF_RING") != "0" and source != "config":
         _core.enable()
     start(options)
-    _settings.say(options, source)
+    _settings.say(_core.torch_setting, options, source)
 
 
 def wait_for_torch(options, source="program"):
@@ -34,7 +34,7 @@ def wait_for_torch(options, source="program"):
     finder = AfterImport("torch", call)
     _waiting.append(finder)
     sys.meta_path.insert(0, finder)
-    _settings.say(options, source)
+    _settings.say(_core.torch_setting, options, source)
 
 
 def stop_waiting():
@@ -65,4 +65,4 @@ def disable_torch_profiling():
     stop_waiting()
     if "infprof.torch" in sys.modules:
         sys.modules["infprof.torch"].stop()
-    _settings.say("off", "program")
+    _settings.say(_core.torch_setting, "off", "program")

@@ -1,14 +1,23 @@
-"""What `infprof config PID torch.profiling=...` asks of this process. _core.look() comes here when something was asked for: from spans,
-marks and steps, and from each step that the torch profiler sees."""
+"""What `infprof config PID key=value` asks of this process. _core.look() comes here when something was asked for: from spans, marks and
+steps, from each step that the torch profiler sees, and from the thread that takes stacks periodically."""
 import sys
 
 from infprof import _core
 
 
 def look():
-    wanted = _core.setting_asked(_core.torch_setting)
-    if wanted is not None:
-        _core.setting_answer(_core.torch_setting, set_torch(wanted.strip()))
+    from infprof._watch import SETTERS, switch
+
+    for setting in (_core.torch_setting, *SETTERS):
+        wanted = _core.setting_asked(setting)
+        if wanted is not None:
+            try:
+                refused = set_torch(wanted.strip()) if setting == _core.torch_setting else switch(setting, wanted, "config")
+            except ValueError as error:
+                refused = str(error)
+            except Exception as error:
+                refused = f"{type(error).__name__}: {error}"
+            _core.setting_answer(setting, refused)
 
 
 def set_torch(text):
@@ -19,25 +28,22 @@ def set_torch(text):
     options = Options(text)
     if options.ignored:
         return "it does not know " + ", ".join(options.ignored)
-    try:
-        if not options.is_on:
-            _profiling.stop_waiting()
-            if "infprof.torch" in sys.modules:
-                sys.modules["infprof.torch"].pause()
-        elif "torch" in sys.modules:
-            from infprof.torch import start
+    if not options.is_on:
+        _profiling.stop_waiting()
+        if "infprof.torch" in sys.modules:
+            sys.modules["infprof.torch"].pause()
+    elif "torch" in sys.modules:
+        from infprof.torch import start
 
-            start(text)
-        else:
-            _profiling.wait_for_torch(text, "config")
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    say(text or "on", "config")
+        start(text)
+    else:
+        _profiling.wait_for_torch(text, "config")
+    say(_core.torch_setting, text or "on", "config")
     return None
 
 
-def say(options, source):
-    """options: a text, or the keywords of enable_torch_profiling."""
-    if isinstance(options, dict):
-        options = ",".join(f"{key}={value}" for key, value in options.items()) or "on"
-    _core.setting_is(_core.torch_setting, options.encode("ascii", "replace").decode("ascii").replace("\0", "?"), source)
+def say(setting, value, source):
+    """value: a text, or the keywords of enable_torch_profiling."""
+    if isinstance(value, dict):
+        value = ",".join(f"{key}={value}" for key, value in value.items()) or "on"
+    _core.setting_is(setting, value.encode("ascii", "replace").decode("ascii").replace("\0", "?"), source)

@@ -4,6 +4,8 @@ import os
 import sys
 
 VARIABLES = ("INFPROF_TORCH", "PROBING_TORCH_PROFILING")
+# In the order of _watch.SETTERS.
+WATCHES = ("INFPROF_BACKTRACE_PERIOD", "INFPROF_BACKTRACE_TRIGGERS", "INFPROF_PYTHON_VARIABLES")
 OFF = ("", "0", "off", "no", "false")
 _has_started = False
 
@@ -88,3 +90,7 @@ def start():
         from infprof._profiling import wait_for_torch
 
         wait_for_torch(options, "environment")
+    if any(map(os.environ.get, WATCHES)):
+        from infprof._watch import from_environment
+
+        from_environment()

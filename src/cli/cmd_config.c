@@ -14,6 +14,7 @@ enum { KEY, VALUE, SOURCE, STATE, WANTED, MAY_BE, N };
 enum { WAIT_MS = 1000, ROW_BYTES = 1024 };
 
 #define PERIOD "backtrace.period"
+#define RATE "sample_rate"
 
 // clang-format off
 static const struct infp_column columns[] = {
@@ -91,7 +92,7 @@ static int take_pid(const char *text, pid_t *ret, struct infp_err *err)
         return infp_fail(err, -EINVAL, "config: %.100s is not a process id; see `infprof config -h`", text);
 }
 
-/* key=value. Names that begin with "probing." are those of the profiler of that name. */
+/* key=value. Names that begin with "probing." are those of the profiler of that name, whose rate alone may stand without a value. */
 static int take_wish(const char *text, struct infp_wish *ret, struct infp_err *err)
 {
         static const char prefix[] = "probing.";
@@ -99,10 +100,14 @@ static int take_wish(const char *text, struct infp_wish *ret, struct infp_err *e
 
         if (strncmp(key, prefix, sizeof(prefix) - 1) == 0)
                 key += sizeof(prefix) - 1;
+        if (key != text && strcmp(key, RATE) == 0) {
+                *ret = (struct infp_wish){ .key = PERIOD, .value = "on" };
+                return 0;
+        }
         if (!equals || equals <= key || equals - key >= (int) sizeof(ret->key))
                 return infp_fail(err, -EINVAL, "config: %.100s is not key=value", text);
         snprintf(ret->key, sizeof(ret->key), "%.*s", (int) (equals - key), key);
-        if (key != text && strcmp(ret->key, "sample_rate") == 0) /* seconds between two backtraces */
+        if (key != text && strcmp(ret->key, RATE) == 0) /* seconds between two backtraces */
                 strcpy(ret->key, PERIOD);
         ret->value = equals + 1;
         return 0;
@@ -146,9 +151,8 @@ static int run(const struct infp_arguments *arguments)
         infp_builder_free(l.builder);
         for (int i = 0; i < n && r == -ENOENT; i++)
                 if (strcmp(wishes[i].key, PERIOD) == 0)
-                        infp_say("config: programs do not sample their own stacks; `infprof record --cpu` and --wall "
-                                 "do, from "
-                                 "outside");
+                        infp_say("config: only Python programs with infprof's package take stacks of themselves; "
+                                 "`infprof record --cpu` and --wall do so from outside");
         if (r < 0)
                 return infp_say_failure(&err);
         return l.is_asking && l.was_refused ? INFP_EXIT_FAILURE : INFP_EXIT_OK;
@@ -170,8 +174,13 @@ const struct infp_command infp_command_config = {
                 "  recording=off                         on again: recording=on\n"
                 "  ring.bytes=4M, ring.records=40000     how much is kept while no recorder reads; it grows only\n"
                 "  torch.profiling=0.1                   on, off, or what INFPROF_TORCH takes (Python)\n"
+                "  backtrace.period=0.1                  seconds between two looks at all stacks; on, off (Python)\n"
+                "  backtrace.triggers=module=20ms,step   off, or what else takes a stack: exception, signal (Python)\n"
+                "  python.variables='train:loss,lr'      off, or whose variables are recorded (Python)\n"
                 "\n"
-                "Names of Probing are taken, too: probing.torch.profiling, probing.ring.records.\n"
+                "Names of Probing are taken, too: probing.torch.profiling, probing.ring.records; and "
+                "probing.sample_rate=0.1,\n"
+                "which is backtrace.period (0.1 where no value is given).\n"
                 "\n"
                 "examples:\n"
                 "  infprof config 4711\n"

@@ -194,9 +194,12 @@ const struct infp_table infp_table_gc = {
         .n_columns = INFP_COUNT(gc_columns),
 };
 
-const struct infp_table *const infp_python_tables[] = { &infp_table_torch_trace, &infp_table_torch_steps,
-                                                        &infp_table_torch_overhead, &infp_table_gc,
-                                                        &infp_table_own_stacks,     &variables_table,
+const struct infp_table *const infp_python_tables[] = { &infp_table_torch_trace,
+                                                        &infp_table_torch_steps,
+                                                        &infp_table_torch_overhead,
+                                                        &infp_table_gc,
+                                                        &infp_table_own_stacks,
+                                                        &variables_table,
                                                         NULL };
 
 const struct infp_table *infp_python_table_find(const char *name)

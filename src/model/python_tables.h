@@ -18,7 +18,7 @@ extern const struct infp_table infp_table_torch_steps;    /* the steps in which 
 extern const struct infp_table infp_table_torch_overhead; /* what measuring them cost */
 extern const struct infp_table infp_table_gc;             /* collections of garbage meanwhile */
 
-extern const struct infp_table infp_table_own_stacks;     /* that programs took of themselves */
+extern const struct infp_table infp_table_own_stacks; /* that programs took of themselves */
 
 /* Not of programs: a view by SQL of stack_samples, own_stacks, and stacks_now, which is there where a process is asked without a
  * recording. */

@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 
+from infprof import _events
+
 # A call that has begun: a list, the cheapest thing to make.
 INFO, PARENT, STEP, MODULE, FRAME, BEGAN, ENDED, EVENT, EVENT_END, BEFORE, MEMORY, BACKWARD, SEQ = range(13)
 MOST_CALLS = 50_000  # of a step; the others are counted
@@ -173,6 +175,9 @@ def after(module, inputs, output):
             device = call[INFO].device
             call[EVENT_END] = state.devices.stamp(device)
             call[MEMORY] = state.devices.memory(device)
+        tell = _events.module_ended
+        if tell is not None:
+            tell(call[INFO], module, inputs, output, ended, ended - call[BEGAN], step.number)
         if step.has_backward and state.is_grad_enabled():
             _watch(step, call, inputs, output)
         if not calls and step.is_first and step is thread.step and not thread.is_inside:

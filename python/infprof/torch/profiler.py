@@ -3,6 +3,7 @@
 A step is the outermost call of a model, until an optimizer's step, an engine's iteration or the program itself (step()) says better.
 Steps of an optimizer and of the program follow each other without a gap and belong to all threads; the others are their thread's.
 """
+from infprof import _events
 from infprof._core import look
 
 from . import batch, compiled, hooks, tables
@@ -344,6 +345,9 @@ class Profiler:
             self._rows.add_forward(step)
         self._rows.poll()
         seconds = (step.ended - step.began) * S
+        tell = _events.step_ended
+        if tell is not None:
+            tell(step, seconds)
         if step.pair is not None and step.pair.take(step):
             self._take_pair(step.key, step.pair)
         model = step.model
