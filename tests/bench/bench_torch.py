@@ -4,9 +4,10 @@
   bench_torch.py [--infprof PATH] [-n ROUNDS] [--ways WAY...]
 
 Programs: decoding of ../shared/fixtures/workloads/torch_infer.py (53 modules in 5 ms or so), and 100 modules of 1 ms. Ways: `default`
-(--torch), `all` (all modules of every step), and beside them torch.profiler and cProfile. Rows go into a ring that nobody empties.
+(--torch), `all` (all modules of every step), `variables` (the same, with argument, weight and output of each module), and beside them
+torch.profiler and cProfile. Rows go into a ring that nobody empties.
 
-Exits with 1 when a budget is broken: default at most 1 %, all at most 5 % on the modules of 1 ms.
+Exits with 1 when a budget is broken: default at most 1 %, all at most 5 %, variables at most 10 % on the modules of 1 ms.
 """
 import argparse
 import json
@@ -21,8 +22,8 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parents[2]
 WORKLOADS = TOP.parent / "shared" / "fixtures" / "workloads"
 PYTHON = "/usr/bin/python3"
-WAYS = ("default", "all", "torch.profiler", "cProfile")
-BUDGETS = {("infer", "default"): 1.01, ("modules", "default"): 1.01, ("modules", "all"): 1.05}
+WAYS = ("default", "all", "variables", "torch.profiler", "cProfile")
+BUDGETS = {("infer", "default"): 1.01, ("modules", "default"): 1.01, ("modules", "all"): 1.05, ("modules", "variables"): 1.10}
 NAMES = {"infer": "torch_infer.py, decoding", "modules": "100 modules of 1 ms"}
 
 
@@ -100,12 +101,15 @@ def measure(name, ways, rounds):
 
             with cProfile.Profile():
                 return block()
-        infprof.enable_torch_profiling(**({"every": 1, "budget": None} if way == "all" else {}))
+        if way == "variables":
+            infprof.enable_variables("*:x,weight,output")
+        infprof.enable_torch_profiling(**({} if way == "default" else {"every": 1, "budget": None}))
         step()  # by which the model is found
         try:
             return block()
         finally:
             infprof.disable_torch_profiling()
+            infprof.disable_variables()
 
     block()
     ratios, bare = {way: [] for way in ways}, []

@@ -352,7 +352,7 @@ ROWS = '''\
     rows.write(begin, 1, "layers.0", "forward", 0.25, "left out", None)
     rows.write(0, True, "with \\udcff", None, 2)
     rows.write(0, 1 << 70, "", "forward", float("nan"))
-    for wrong in ((), ("x",), (0, b"bytes"), (0, *range(33))):
+    for wrong in ((), ("x",), (0, [1]), (0, *range(33))):
         try: rows.write(*wrong)
         except TypeError: pass
         else: raise SystemExit(f"no TypeError: {wrong}")

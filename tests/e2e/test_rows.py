@@ -158,7 +158,7 @@ def test_a_recording_answers_the_missions_sql(infprof, record, run_dir, program)
     assert len(ask(infprof, where, "SELECT * FROM torch_trace", "--restricted")[0]) == 600
     schemas, _ = ask(infprof, where, "SELECT table_schema, table_name FROM information_schema.tables")
     assert {row["table_name"] for row in schemas if row["table_schema"] == "python"} == {
-        "torch_trace", "torch_steps", "torch_overhead", "gc", "backtrace"}
+        "torch_trace", "torch_steps", "torch_overhead", "gc", "own_stacks", "variables", "backtrace"}
 
 
 def test_other_verbs_have_the_table(infprof, record, run_dir, program):

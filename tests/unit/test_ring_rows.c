@@ -107,6 +107,14 @@ static infp_cell of_text(const char *text)
         return cell;
 }
 
+static infp_cell once(const char *text)
+{
+        infp_cell cell = { INFP_CELL_TEXT_ONCE, 0, { 0 } };
+
+        cell.value.text = text;
+        return cell;
+}
+
 static const infp_cell none = { INFP_CELL_NONE, 0, { 0 } };
 
 #define ROW(table, t_ns, ...) \
@@ -180,7 +188,7 @@ static void check_names(void)
         CHECK(table == infp_table_open("torch_trace", "seq later process tid seq"));
         ROW(table, 0, of_int(1));
         ROW(table, 0, of_int(2), of_int(3), of_int(4), of_int(5),
-            of_int(6)); /* a column comes once, and the reader's own never */
+            of_int(6)); /* a column comes once, and the process is the file's */
         ROW(infp_table_open("torch_trace", "module seq"), 0, of_text("m"), of_int(3));
         ROW(infp_table_open("marks", "tag"), 0, of_text("no"));
         ROW(infp_table_open("backtrace", "func"), 0, of_text("no"));
@@ -203,6 +211,31 @@ static void test_names(void **state)
         in_child(directory, check_names);
 }
 
+/* A table that names `tid` is about threads that the program names, and a cell that it leaves out is absent. */
+static void check_threads_of_rows(void)
+{
+        struct seen seen = { 0 };
+        infp_table *table;
+
+        CHECK_EQUAL(infp_enable(), 0);
+        infp_thread_name("writer");
+        table = infp_table_open("own_stacks", "tid thread depth");
+        ROW(table, 0, of_int(4711), of_text("other"), of_int(0));
+        ROW(table, 0, none, none, of_int(1));
+        ROW(infp_table_open("own_stacks", "depth"), 0, of_int(2));
+        ROW(table, 0, of_int(4712), none, of_int(3));
+        read_all(&seen);
+        expect(&seen, "own_stacks thread=other depth=0\nown_stacks depth=1\nown_stacks thread=writer depth=2\n"
+                      "own_stacks depth=3\n");
+        CHECK_EQUAL(seen.tid, 4712);
+}
+
+static void test_threads_of_rows(void **state)
+{
+        (void) state;
+        in_child(directory, check_threads_of_rows);
+}
+
 /* Texts that come again lie in the arena; long ones in the record, cut when it is full. */
 static void check_texts(void)
 {
@@ -210,6 +243,7 @@ static void check_texts(void)
         struct seen seen = { 0 };
         infp_table *table;
         const struct infp_wire_row *row;
+        uint32_t used;
 
         memset(long_text, 'x', sizeof long_text - 1);
         CHECK_EQUAL(infp_enable(), 0);
@@ -223,9 +257,14 @@ static void check_texts(void)
         row = ring_record(INFP_WIRE_ROW, 2);
         CHECK(row->record.size <= INFP_WIRE_MAX_RECORD && row->record.flags == INFP_WIRE_CUT);
         CHECK(ring_head()->cut_texts >= 2);
+        /* One that will not come again leaves the arena as it is. */
+        used = atomic_load(&ring_head()->arena_used);
+        ROW(table, 0, once("value"), of_text("forward"), once(long_text), once(NULL));
+        CHECK_EQUAL(atomic_load(&ring_head()->arena_used), used);
         read_all(&seen);
-        CHECK_EQUAL(seen.n, 3);
+        CHECK_EQUAL(seen.n, 4);
         CHECK(strstr(seen.rows.data, "xxx class=Linear device=\n") != NULL);
+        CHECK(strstr(seen.rows.data, " module=value stage=forward class=xxx") != NULL);
 }
 
 static void test_texts(void **state)
@@ -503,9 +542,11 @@ static void test_many_tables(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_cells),    cmocka_unit_test(test_names),   cmocka_unit_test(test_texts),
-                cmocka_unit_test(test_eviction), cmocka_unit_test(test_lives),   cmocka_unit_test(test_threads),
-                cmocka_unit_test(test_full),     cmocka_unit_test(test_hostile), cmocka_unit_test(test_many_tables),
+                cmocka_unit_test(test_cells),       cmocka_unit_test(test_names),
+                cmocka_unit_test(test_texts),       cmocka_unit_test(test_eviction),
+                cmocka_unit_test(test_lives),       cmocka_unit_test(test_threads),
+                cmocka_unit_test(test_full),        cmocka_unit_test(test_hostile),
+                cmocka_unit_test(test_many_tables), cmocka_unit_test(test_threads_of_rows),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);
