@@ -5,36 +5,52 @@
 
 enum { MASKED_MAX = 2048 };
 
+/* The bytes of a str, NULs and lone surrogates too. NULL: it is none. */
+static PyObject *bytes_of(PyObject *text, char **ret, Py_ssize_t *ret_size)
+{
+        PyObject *bytes = infp_native_is_text(text, "what is masked")
+                                  ? PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace")
+                                  : NULL;
+
+        if (bytes)
+                PyBytes_AsStringAndSize(bytes, ret, ret_size);
+        return bytes;
+}
+
 static PyObject *is_secret(PyObject *module, PyObject *name)
 {
-        struct text text;
+        Py_ssize_t size;
+        PyObject *bytes;
+        char *data;
         bool ret;
 
         (void) module;
-        if (!infp_native_is_text(name, "a name"))
+        bytes = bytes_of(name, &data, &size);
+        if (!bytes)
                 return NULL;
-        text = infp_native_text(name);
-        ret = infp_mask_is_secret_name(text.data, strlen(text.data));
-        infp_native_text_done(&text);
+        ret = infp_mask_is_secret_name(data, (size_t) size);
+        Py_DECREF(bytes);
         return PyBool_FromLong(ret);
 }
 
 /* mask(text, said): the text, and what it says of the next one where both are arguments of a command. */
 static PyObject *mask(PyObject *module, PyObject *arguments)
 {
-        char masked[MASKED_MAX];
+        char masked[MASKED_MAX], *data;
+        PyObject *from, *bytes;
+        Py_ssize_t size;
         unsigned said;
-        PyObject *from;
-        struct text text;
-        size_t size;
+        size_t n;
 
         (void) module;
-        if (!PyArg_ParseTuple(arguments, "OI:mask", &from, &said) || !infp_native_is_text(from, "what is masked"))
+        if (!PyArg_ParseTuple(arguments, "OI:mask", &from, &said))
                 return NULL;
-        text = infp_native_text(from);
-        size = infp_mask_next(&said, text.data, strlen(text.data), masked, sizeof(masked));
-        infp_native_text_done(&text);
-        return Py_BuildValue("(NI)", PyUnicode_DecodeUTF8(masked, (Py_ssize_t) size, "replace"), said);
+        bytes = bytes_of(from, &data, &size);
+        if (!bytes)
+                return NULL;
+        n = infp_mask_next(&said, data, (size_t) size, masked, sizeof(masked));
+        Py_DECREF(bytes);
+        return Py_BuildValue("(NI)", PyUnicode_DecodeUTF8(masked, (Py_ssize_t) n, "replace"), said);
 }
 
 static PyMethodDef functions[] = {

@@ -84,6 +84,9 @@ def _tensor(value):
         if type(module) is not types.ModuleType or kind is not module.__dict__.get("Parameter"):
             return None
     with torch._C.DisableTorchFunction():  # a mode of the program would be asked for each of these
+        has_mode = getattr(torch._C, "_is_torch_function_mode_enabled", None)
+        if has_mode is not None and has_mode():  # before torch 2 it still would
+            return None
         shape = ", ".join(str(n) if type(n) is int else "?" for n in tuple(value.shape))
         return f"<{name_of_type(kind)} ({shape}) {value.dtype} {value.device}>"
 

@@ -50,7 +50,7 @@ def test_nothing_is_there_while_it_is_off(loaded, name):  # noqa: F811
         for _ in range(20):
             infprof.enable_backtraces(period=0.001, module="1ms", step=True, exception=True, signal="USR2")
             infprof.enable_variables("f:x")
-            assert len(os.listdir("/proc/self/task")) == 2 and sys.excepthook is not sys.__excepthook__
+            assert len(os.listdir("/proc/self/task")) >= 2 and sys.excepthook is not sys.__excepthook__
             assert threading.enumerate() == before[-1]
             infprof.disable_backtraces()
             infprof.disable_variables()
@@ -221,7 +221,7 @@ def test_hooks_and_handlers_of_the_program(python, name):  # noqa: F811
         inside()
         assert called == ["first"], called
         [stack] = [[row["func"] for row in infprof.table("own_stacks").to_dicts()]]
-        assert stack == ["inside", "<module>"], stack
+        assert stack == ["kill", "inside", "<module>"], stack
         def on_top(number, frame, below=signal.getsignal(signal.SIGUSR2)): called.append("top"); below(number, frame)
         signal.signal(signal.SIGUSR2, on_top)
         def hook(*arguments, below=sys.excepthook): called.append("hook"); below(*arguments)
@@ -377,7 +377,7 @@ HOSTILE = '''\
         __class__ = property(user)
     class Meta(type):
         __hash__ = __eq__ = __repr__ = __getattribute__ = user
-        __name__ = __qualname__ = __mro__ = property(user)
+        __name__ = __mro__ = __module__ = property(user)
     Strange = Meta("Strange", (), {})
     class Number(int): __repr__ = __str__ = bit_length = __index__ = user
     class Text(str): __repr__ = __str__ = encode = __len__ = __getitem__ = __hash__ = user
@@ -538,12 +538,12 @@ class Net(nn.Module):
         return self.act(self.slow(x, pause))
 torch.set_num_threads(1)
 net = Net().eval()
-def serve():
+def serve(net):
     for i in range(160):
         pause = 0.5 if i in (130, 150) else 0.002
         with torch.no_grad():
             net(torch.zeros(2, 3), pause)
-serve()
+serve(net)
 """
 
 
@@ -619,10 +619,13 @@ def test_tensors_run_no_code_of_the_program(python):  # noqa: F811
         plain, mine = torch.zeros(2, 3), torch.Tensor._make_subclass(Mine, torch.zeros(1))
         with Mode():
             asked.clear()
-            assert v.text_of(plain) == "<Tensor (2, 3) torch.float32 cpu>"
-            assert v.text_of(torch.zeros(()))[:10] == "<Tensor ()" and asked
-            asked.clear()
-            assert v.text_of([plain]) == "[<Tensor (2, 3) torch.float32 cpu>]" and v.text_of(mine).startswith("<Mine at 0x")
+            shown = v.text_of(plain)
+            assert not asked and v.text_of(mine).startswith("<Mine at 0x")
+            assert shown == "<Tensor (2, 3) torch.float32 cpu>" if torch.__version__ >= "2" else shown.startswith("<Tensor at 0x"), shown
+            plain.shape
+            assert asked  # the mode is there
+        asked.clear()
+        assert v.text_of([plain, torch.zeros(())]) == "[<Tensor (2, 3) torch.float32 cpu>, <Tensor () torch.float32 cpu>]"
         rows = []
         v.set_allowed("Module:*")
         v._write = lambda *cells: rows.append(cells)

@@ -42,7 +42,7 @@ static int see(void *context, const struct infp_row *row)
         seen->tid = row->cell[INFP_PYTHON_TID].i64;
         seen->t_ns = row->t_ns;
         seen->n++;
-        if (infp_row_has(row, (unsigned) seq)) {
+        if (seq >= 0 && infp_row_has(row, (unsigned) seq)) {
                 seen->last = (uint64_t) row->cell[seq].i64;
                 seen->sum += seen->last;
         }
