@@ -2,12 +2,13 @@
 
 PREFIX ?= /usr/local
 PYTHON = .deps/venv/bin/python
+OTHER = $(if $(filter aarch64,$(ARCH)),arm)
 export PREFIX
 
 # Tests and fuzzers of several targets must not run at once: they share the two cores and the folders.
 .NOTPARALLEL:
 .DEFAULT_GOAL = help
-.PHONY: help build check check-gpu demo demo-deps bench fuzz docs install wheel tarball clean build-asan build-tsan build-clang build-fuzz
+.PHONY: help build check check-gpu demo demo-deps bench fuzz docs install wheel tarball sdist clean build-asan build-tsan build-clang build-fuzz
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -45,13 +46,17 @@ install: build ## install below PREFIX (/usr/local), DESTDIR is put in front; AL
 	@.deps/venv/bin/meson install -C build --no-rebuild --quiet --skip-subprojects
 	@for name in $(ALIASES); do ln -sf infprof "$(DESTDIR)$(PREFIX)/bin/$$name"; done
 
-wheel: ## dist/infprof-*.whl for pip, which runs on most distributions
-	@tools/setup build wheel
-	@$(PYTHON) tools/wheel
+wheel: ## dist/infprof-*.whl for pip, which runs on most distributions; ARCH=aarch64: for 64-bit Arm
+	@tools/setup build wheel $(OTHER)
+	@$(PYTHON) tools/wheel $(if $(ARCH),--arch $(ARCH))
 
 tarball: ## the same as a directory that runs from any place
-	@tools/setup build wheel
-	@$(PYTHON) tools/wheel --tarball
+	@tools/setup build wheel $(OTHER)
+	@$(PYTHON) tools/wheel --tarball $(if $(ARCH),--arch $(ARCH))
+
+sdist: ## sources for pip, which builds them where a compiler and the libraries are
+	@tools/setup build
+	@$(PYTHON) tools/wheel --sdist
 
 build-asan build-tsan build-clang build-fuzz:
 	@tools/setup check

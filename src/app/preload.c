@@ -48,11 +48,23 @@ bool infp_preload_is_wanted(const struct infp_sampler_options *options)
                !infp_rights_has(INFP_MAY_BPF) || !infp_rights_has(INFP_MAY_SAMPLE) || !may_bpf() || !may_sample();
 }
 
+/* Of other machines than x86-64 agents cannot read registers and stacks (agent/core/machine.h), and are not built. */
+static int find(const char *file, char *ret, size_t size, struct infp_err *err)
+{
+#ifdef __x86_64__
+        return infp_own_folder(file, ret, size, err);
+#else
+        (void) file, (void) ret, (void) size;
+        return infp_fail(err, -ENOTSUP,
+                         "agents, which take stacks and blocks of the heap inside programs, are there for x86-64 only");
+#endif
+}
+
 int infp_preload_find(struct infp_err *err)
 {
         char directory[PATH_MAX];
 
-        return infp_own_folder(INFP_PRELOAD_FILE, directory, sizeof(directory), err);
+        return find(INFP_PRELOAD_FILE, directory, sizeof(directory), err);
 }
 
 /* A program with the address sanitizer wants its library to be the first. */
@@ -78,7 +90,7 @@ int infp_preload_variables(const struct infp_sampler_options *options, bool has_
                         err, -ENOENT,
                         "what is preloaded needs a directory for unwind tables, and neither XDG_CACHE_HOME nor "
                         "HOME is set");
-        INFP_TRY(infp_own_folder(file, directory, sizeof(directory), err));
+        INFP_TRY(find(file, directory, sizeof(directory), err));
         if (strpbrk(directory, " :"))
                 return infp_fail(err, -EINVAL,
                                  "%s cannot be preloaded: its path has a blank or a colon, at which LD_PRELOAD ends a "

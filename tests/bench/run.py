@@ -74,6 +74,17 @@ def unwind():
     return run([TOP / "build-gcc" / program, UNWIND_FACTOR])
 
 
+def arm():
+    """The wheel for 64-bit Arm, by QEMU."""
+    if not (TOP / ".deps" / "roots" / "arm64").exists():
+        print("the libraries of 64-bit Arm are not here (tools/setup arm): no wheel for it")
+        return 0
+    if run([TOP / "tools" / "build", "build-wheel-aarch64", "--quiet"]):
+        return 1
+    return run([sys.executable, "-m", "pytest", "-q", "--no-header", TOP / "tests" / "e2e" / "test_wheel_arm.py"],
+               env={**os.environ, "INFPROF": str(TOP / "build" / "infprof")})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--infprof", default=str(TOP / "build" / "infprof"))
@@ -112,6 +123,10 @@ def main():
     for verb, what in SAMPLER:
         title(f"Sampling of stacks: {what}")
         code |= run([sys.executable, HERE / "bench_sampler.py", verb, "--infprof", options.infprof, *(["--quick"] if options.quick else [])])
+    title("The sdist, built and installed by pip")
+    code |= run([sys.executable, HERE / "bench_sdist.py"])
+    title("The wheel for 64-bit Arm")
+    code |= arm()
     print("\nAll budgets are kept." if code == 0 else "\nA budget is broken: see the lines `over budget` above.")
     return 1 if code else 0
 

@@ -58,11 +58,13 @@ apt_size() {
                 "$deps/log/apt.txt" | sed 's|/.* MB fetched| MB fetched|' | paste -sd, | sed 's/,/, /'
 }
 
-# apt_apart FOLDER COMMAND...: apt with lists, state and downloads of its own; the machine's are neither read nor changed
+# apt_apart FOLDER COMMAND...: apt with lists, state and downloads of its own; the machine's are neither read nor changed. $apart_machine:
+# of which machine the packages are (arm64), where that is not this one
 apt_apart() {
-        local folder=$1 command=$2
+        local folder=$1 command=$2 machine=()
         shift 2
-        "$command" -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$folder/sources" -o Dir::State="$folder/state" \
+        [[ -z ${apart_machine:-} ]] || machine=(-o APT::Architecture="$apart_machine" -o APT::Architectures::="$apart_machine")
+        "$command" -q "${machine[@]}" -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$folder/sources" -o Dir::State="$folder/state" \
                 -o Dir::State::status="$folder/status" -o Dir::Cache="$folder/cache" -o APT::Sandbox::User= \
                 -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Retries=2 "$@"
 }

@@ -55,17 +55,20 @@ duckdb_library() {
         printf '%s' "${!name:-}"
 }
 
-duckdb_is_ready() { stamp_is "$deps/duckdb/.stamp" "$(duckdb_library) $duckdb_header"; }
-install_duckdb() {
+# duckdb_unpack LIBRARY FOLDER: lays library, licence and header into a new folder. The header of all machines is the same.
+duckdb_unpack() {
         temp_dir
         mkdir "$temp/duckdb"
-        npm_pack "$(duckdb_library)" "$temp/library" package/libduckdb.so package/LICENSE || return 1
+        npm_pack "$1" "$temp/library" package/libduckdb.so package/LICENSE || return 1
         npm_pack "$duckdb_header" "$temp/header" package/src/duckdb/src/include/duckdb.h || return 1
         mv "$temp"/library/package/* "$temp/header/package/src/duckdb/src/include/duckdb.h" "$temp/duckdb" || return 1
-        stamp_set "$temp/duckdb/.stamp" "$(duckdb_library) $duckdb_header"
-        replace "$temp/duckdb" "$deps/duckdb"
-        item_paths=("$deps/duckdb")
+        stamp_set "$temp/duckdb/.stamp" "$1 $duckdb_header"
+        replace "$temp/duckdb" "$2"
+        item_paths=("$2")
 }
+
+duckdb_is_ready() { stamp_is "$deps/duckdb/.stamp" "$(duckdb_library) $duckdb_header"; }
+install_duckdb() { duckdb_unpack "$(duckdb_library)" "$deps/duckdb"; }
 
 # npm_pack "PACKAGE HASH" DIR MEMBER...: downloads a package, checks its hash, unpacks MEMBERs into DIR. Runs nothing of it.
 npm_pack() {
