@@ -29,8 +29,8 @@ const char *const infp_engine_columns[] = {
 };
 enum { ROW_ENGINE = INFP_ENGINE_COUNTERS + INFP_ENGINE_GAUGES, ROW_N };
 
-static const char *const about_columns[] = { "id", "number", "url", "make", "version", "model", NULL };
-enum { ABOUT_ID, ABOUT_NUMBER, ABOUT_URL, ABOUT_MAKE, ABOUT_VERSION, ABOUT_MODEL };
+static const char *const about_columns[] = { "id", "number", "url", "make", "version", "model", "max_num_seqs", NULL };
+enum { ABOUT_ID, ABOUT_NUMBER, ABOUT_URL, ABOUT_MAKE, ABOUT_VERSION, ABOUT_MODEL, ABOUT_MAX_SEQS };
 static const char *const scrape_columns[] = { "engine", "ok", "reason", "engine_restarts", NULL };
 enum { SCRAPE_ENGINE, SCRAPE_OK, SCRAPE_REASON, SCRAPE_RESTARTS, SCRAPE_N };
 
@@ -87,7 +87,7 @@ static int engine_of(struct reading *r, uint64_t id, unsigned *ret)
         if (!states)
                 return -ENOMEM;
         r->states = states;
-        more[engines->n] = (struct infp_report_engine){ .id = id, .number = INT64_MAX };
+        more[engines->n] = (struct infp_report_engine){ .id = id, .number = INT64_MAX, .max_seqs = NAN };
         states[engines->n] = (struct state){ .restarts = NAN };
         for (unsigned i = 0; i < INFP_ENGINE_COUNTERS; i++)
                 more[engines->n].counters[i] = states[engines->n].last[i] = NAN;
@@ -106,6 +106,8 @@ static int take_about(struct reading *r, const struct infp_batch *batch, const i
         e = &r->engines->list[at];
         if (infp_cell_has(batch, c[ABOUT_NUMBER], row))
                 e->number = (int64_t) infp_cell_number(batch, c[ABOUT_NUMBER], row);
+        if (infp_cell_has(batch, c[ABOUT_MAX_SEQS], row))
+                e->max_seqs = infp_cell_number(batch, c[ABOUT_MAX_SEQS], row);
         INFP_TRY(infp_cell_keep(&e->url, batch, c[ABOUT_URL], row));
         INFP_TRY(infp_cell_keep(&e->make, batch, c[ABOUT_MAKE], row));
         INFP_TRY(infp_cell_keep(&e->version, batch, c[ABOUT_VERSION], row));

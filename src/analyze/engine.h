@@ -37,6 +37,7 @@ struct infp_report_engine {
         uint64_t id;
         int64_t number;                     /* in the run, from 0 */
         char *url, *make, *version, *model; /* NULL: not known */
+        double max_seqs;                    /* requests that it works on at once at most; NAN: it does not say */
 
         uint64_t n_ok, n_failed; /* scrapes answered and failed */
         /* Of those that did not: before the first that came of the whole run, as it started, and after the last of the range, as

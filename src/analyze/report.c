@@ -24,6 +24,7 @@ void infp_report_done(struct infp_report *report)
         infp_containers_done(&report->containers);
         infp_gpus_done(&report->gpus);
         infp_memory_accounts_done(&report->memory);
+        infp_findings_done(&report->findings);
         infp_labels_done(&report->labels);
         infp_spans_done(&report->spans);
         infp_program_spans_done(&report->program_spans);
@@ -243,6 +244,12 @@ static int read_memory(struct infp_report *report, struct infp_run *run, const s
         return pass(report, table, r, err);
 }
 
+static int read_heap(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+{
+        return pass(report, infp_table_heap_windows.name,
+                    infp_heap_sums_read(run, &report->range, &report->heap, err), err);
+}
+
 static int read_functions(struct infp_report *report, struct infp_run *run, enum infp_profile_part part,
                           struct infp_err *err)
 {
@@ -378,6 +385,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, enum in
         INFP_TRY(pass(report, "output", read_output(report, run, &catalog, err), err));
         INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
         INFP_TRY(read_memory(report, run, &options, err));
+        INFP_TRY(read_heap(report, run, err));
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);
 }
 
@@ -591,5 +599,10 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
                 return r;
         }
         find_figures(ret);
+        if (infp_findings_find(ret, options->min_samples ? options->min_samples : INFP_HOTSPOT_SAMPLES,
+                               &ret->findings) < 0) {
+                infp_report_done(ret);
+                return infp_fail(err, -ENOMEM, "no memory for the report");
+        }
         return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "analyze/absent.h"
+#include "analyze/bottlenecks/bottlenecks.h"
 #include "analyze/containers.h"
 #include "analyze/cores.h"
 #include "analyze/energy.h"
@@ -63,6 +64,8 @@ struct infp_report {
         struct infp_containers containers;
         struct infp_gpus gpus;
         struct infp_limits limits; /* what limited it */
+        struct infp_findings findings;
+        struct infp_heap_sums heap;
         struct infp_memory_accounts memory;
         struct infp_report_functions functions;
 
@@ -98,6 +101,7 @@ struct infp_report_options {
         uint64_t skip_ns;
         bool labels;                 /* list them */
         enum infp_profile_part part; /* of the stacks of functions and lines */
+        uint64_t min_samples;        /* of a profile, for hotspots; 0: INFP_HOTSPOT_SAMPLES */
 };
 
 /* The run is borrowed until done. */

@@ -160,6 +160,7 @@ void infp_report_functions_done(struct infp_report_functions *functions)
                 infp_flame_done(&functions->flames[i]);
                 infp_flame_done(&functions->lines[i]);
         }
+        infp_code_done(&functions->code);
         for (unsigned i = 0; i < INFP_COUNT(functions->strings); i++)
                 infp_strings_done(&functions->strings[i]);
         functions->n = 0;
@@ -248,6 +249,8 @@ static int read_unit(struct infp_run *run, const struct infp_profile_options *op
                 return 0;
         INFP_TRY(r);
         r = options->unit ? 0 : find_busy(&profile, &ret->busy, err);
+        if (r >= 0 && !options->unit && infp_code_read(&profile, &ret->code) < 0)
+                r = infp_fail(err, -ENOMEM, "no memory for the code of the run");
         if (r >= 0)
                 r = add_flames(&profile, ret, err);
         *ret_strings = profile.strings;

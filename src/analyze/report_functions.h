@@ -3,6 +3,7 @@
  * estimates from samples. */
 #pragma once
 
+#include "analyze/bottlenecks/code.h"
 #include "analyze/profile/flame.h"
 #include "analyze/profile/sampling.h"
 #include "base/strings.h"
@@ -31,6 +32,7 @@ struct infp_report_functions {
         enum infp_profile_part part; /* of the stacks, in both */
         struct infp_sampling sampling;
         struct infp_busy busy;          /* of mode cpu, of whole stacks; none: seconds 0 */
+        struct infp_code code;          /* likewise; strings are strings[0] */
         struct infp_strings strings[2]; /* of the flames: those in seconds, those of the heap */
 };
 

@@ -137,7 +137,7 @@ static bool has_more_threads(const struct infp_report *report)
 }
 
 /* What the target may use. Runs of older versions have only infprof's own limits when the recording began, and containers. */
-static double cpus_allowed(const struct infp_report *report)
+double infp_limit_cpus_allowed(const struct infp_report *report)
 {
         const struct infp_report_metric *of_target = infp_report_find(report, "lEffectiveCpus");
         double allowed = report->effective_cpus;
@@ -201,7 +201,7 @@ void infp_limit_waiting(const struct infp_report *report, struct infp_limit *lim
 
 void infp_limit_starved(const struct infp_report *report, const struct infp_limit *queue, struct infp_limit *cpu)
 {
-        const double waited = infp_limit_machine_waited(report, "cpu", false), allowed = cpus_allowed(report),
+        const double waited = infp_limit_machine_waited(report, "cpu", false), allowed = infp_limit_cpus_allowed(report),
                      busy = infp_stat_mean(&report->cores.average) / 100, used = report->tree_cpu_s / report->wall_s;
 
         if (queue->state != INFP_LIMIT_REACHED || (cpu->state != INFP_LIMIT_NEAR && cpu->state != INFP_LIMIT_FREE) ||
@@ -221,7 +221,7 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
 {
         static const char *const collectors[] = { "processes", NULL };
         const double busy = infp_stat_mean(&report->cores.average) / 100;
-        const double used = report->tree_cpu_s / report->wall_s, allowed = cpus_allowed(report),
+        const double used = report->tree_cpu_s / report->wall_s, allowed = infp_limit_cpus_allowed(report),
                      waited = waited_share(report), share = used / allowed * (1 - waited);
         const double steal = infp_report_mean(report, "vCpuSteal") / report->n_cpus;
         const struct infp_busy *waits = &report->functions.busy;

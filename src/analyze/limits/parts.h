@@ -23,6 +23,8 @@ bool infp_limit_is_host(const struct infp_report *report);
 double infp_limit_own_waited(const struct infp_report *report, enum infp_container_figure figure);
 double infp_limit_machine_waited(const struct infp_report *report, const char *resource, bool full); /* likewise */
 
+double infp_limit_cpus_allowed(const struct infp_report *report); /* to the target; NAN: not known */
+
 /* cpu.c, memory.c, gpu.c, engine.c */
 void infp_limit_throttling(const struct infp_report *report, struct infp_limit *limit);
 void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit);

@@ -38,6 +38,47 @@ static void put_limits(struct infp_str *out, const struct infp_limits *limits)
         infp_str_puts(out, "\n</ul>\n");
 }
 
+/* The evidence, what to try and the query, which the browser opens at a click; all of it is there without script. */
+static void put_finding(struct infp_str *out, const struct infp_report *report, const struct infp_finding *f)
+{
+        infp_autostr struct infp_str query = { 0 };
+
+        infp_str_printf(out, "\n<li class=\"finding %s%s\"><details><summary><b>%s</b> ", infp_severity_name(f->severity),
+                        f->cause ? " follows" : "", infp_severity_name(f->severity));
+        infp_html_text(out, f->rule->title);
+        if (!isnan(f->share))
+                infp_str_printf(out, ": %s %% of %s", infp_fixed(100 * f->share, f->share < 0.0995 ? 1 : 0).text,
+                                f->rule->of);
+        infp_str_puts(out, "</summary>");
+        for (unsigned i = 0; i < f->n_lines; i++) {
+                infp_str_puts(out, "<p>");
+                infp_html_text(out, f->lines[i]);
+                infp_str_puts(out, "</p>");
+        }
+        for (unsigned i = 0; i < f->n_places; i++) {
+                infp_str_puts(out, i ? ", " : "<p>Where: ");
+                infp_html_text(out, f->places[i].function ? f->places[i].function : "a stack without names");
+        }
+        infp_str_puts(out, f->n_places ? "</p><p>Try: " : "<p>Try: ");
+        infp_html_text(out, f->rule->advice);
+        infp_str_puts(out, "</p><p>Verify: ");
+        infp_html_text(out, f->rule->verify);
+        infp_str_puts(out, "</p><p><code>");
+        infp_rule_query(&query, f->rule, report);
+        infp_html_text(out, query.data ? query.data : "");
+        infp_str_puts(out, "</code></p></details></li>");
+}
+
+static void put_findings(struct infp_str *out, const struct infp_report *report)
+{
+        if (!report->findings.n)
+                return;
+        infp_str_puts(out, "<h3>Bottlenecks</h3>\n<ul class=\"findings\">");
+        for (unsigned i = 0; i < report->findings.n; i++)
+                put_finding(out, report, &report->findings.list[i]);
+        infp_str_puts(out, "\n</ul>\n");
+}
+
 /* A figure as a card: name, value, and what stands smaller after it. */
 static void put_card(struct infp_str *out, const char *name, const char *value, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
@@ -220,6 +261,7 @@ void infp_html_summary(struct infp_str *out, const struct infp_report *report)
         infp_str_puts(out, "</h2>\n");
         if (has_limits)
                 put_limits(out, &report->limits);
+        put_findings(out, report);
         infp_str_puts(out, "<dl class=\"cards\">");
         put_engines(out, report);
         put_requests(out, report);

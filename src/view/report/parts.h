@@ -82,6 +82,8 @@ void infp_report_place(struct infp_str *out, const struct infp_strings *strings,
 const char *infp_report_string(const struct infp_strings *strings, uint32_t string); /* "-": not known */
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits_short(struct infp_out *out, const struct infp_report *report);
+void infp_report_findings(struct infp_out *out, const struct infp_report *report);
+void infp_report_findings_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report);
