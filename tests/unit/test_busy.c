@@ -84,9 +84,62 @@ static void test_modes_without_cpu(void **state)
         sample_free(s);
 }
 
+/* Waits for a lock, not those for work, which are in futex as well; code of the allocator, not what it was called from. */
+static void test_code(void **state)
+{
+        struct sample_run *s = stack_begin();
+        const uint64_t process = put_process(s, 4711, "server");
+        const uint64_t main_ = place(s, INFP_FRAME_NATIVE, "server", 0x100, "main", 0);
+        const uint64_t critical = place(s, INFP_FRAME_NATIVE, "server", 0x110, "update_table", main_);
+        const uint64_t mutex = place(s, INFP_FRAME_NATIVE, "libc.so.6", 0x200, "pthread_mutex_lock", critical);
+        const uint64_t lll = place(s, INFP_FRAME_NATIVE, "libc.so.6", 0x210, "[libc.so.6+0x210]", mutex);
+        const uint64_t futex = place(s, INFP_FRAME_KERNEL, "[kernel]", 0x300, "futex_wait", lll);
+        const uint64_t cond = place(s, INFP_FRAME_NATIVE, "libc.so.6", 0x220, "pthread_cond_wait", critical);
+        const uint64_t idle = place(s, INFP_FRAME_KERNEL, "[kernel]", 0x300, "futex_wait", cond);
+        const uint64_t read = place(s, INFP_FRAME_KERNEL, "[kernel]", 0x310, "vfs_read", mutex);
+        const uint64_t inner = place(s, INFP_FRAME_NATIVE, "server", 0x120, "work", mutex);
+        const uint64_t heap = place(s, INFP_FRAME_NATIVE, "libc.so.6", 0x230, "malloc", critical);
+        const uint64_t fault = place(s, INFP_FRAME_KERNEL, "[kernel]", 0x320, "do_page_fault", heap);
+        const uint64_t own = place(s, INFP_FRAME_NATIVE, "server", 0x130, "malloc_statistics", main_);
+        const uint64_t hook = place(s, INFP_FRAME_NATIVE, "server", 0x140, "called_back", heap);
+        const uint64_t tokens = place(s, INFP_FRAME_NATIVE, "libllama.so", 0x400, "llama_tokenize", main_);
+        const uint64_t copy = place(s, INFP_FRAME_NATIVE, "libc.so.6", 0x240, "memmove", tokens);
+        struct stack_sample is = { .t_ns = 2 * S, .process = process, .tid = 4711, .mode = "off-cpu", .weight = 0.5 };
+        struct infp_report_functions functions;
+        const struct infp_code *code = &functions.code;
+
+        (void) state;
+        is.state = "sleeping in futex", is.stack = futex, put_samples(s, &is, 4);
+        is.stack = idle, put_samples(s, &is, 10);
+        is.stack = inner, put_samples(s, &is, 3);
+        is.state = "blocked", is.stack = read, put_samples(s, &is, 1);
+        is.state = "runnable", is.stack = futex, put_samples(s, &is, 2);
+        is.mode = "cpu", is.state = NULL;
+        is.stack = heap, put_samples(s, &is, 2);
+        is.stack = fault, put_samples(s, &is, 1);
+        is.stack = own, put_samples(s, &is, 1);
+        is.stack = hook, put_samples(s, &is, 1);
+        is.stack = copy, put_samples(s, &is, 3);
+        is.stack = futex, put_samples(s, &is, 2);
+        sample_end(s);
+        sample_check(s, infp_report_functions_read(s->run, 0, 0, INFP_PROFILE_WHOLE, &functions, &s->err));
+        assert_true(fabs(code->of[INFP_CODE_LOCK].seconds - 2.5) < 1e-9);
+        assert_int_equal(code->of[INFP_CODE_LOCK].places.n, 1);
+        assert_string_equal(infp_strings_get(&functions.strings[0], code->of[INFP_CODE_LOCK].places.list[0].function),
+                            "update_table");
+        assert_int_equal(code->samples, 10);
+        assert_true(fabs(infp_code_effective(code) - 10) < 1e-9);
+        assert_true(fabs(code->of[INFP_CODE_ALLOCATOR].seconds - 1.5) < 1e-9);
+        assert_int_equal(code->of[INFP_CODE_TOKENIZER].samples, 3);
+        assert_int_equal(code->of[INFP_CODE_SAMPLING].samples, 0);
+        infp_report_functions_done(&functions);
+        sample_free(s);
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_busy), cmocka_unit_test(test_modes_without_cpu) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_busy), cmocka_unit_test(test_modes_without_cpu),
+                                            cmocka_unit_test(test_code) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,15 +131,6 @@ enum infp_rule_answer infp_finding_of_limit(const struct infp_report *report, en
         return INFP_RULE_FOUND;
 }
 
-double infp_run_delay_s(const struct infp_report *report)
-{
-        const double measured = infp_report_total(report, "tree_run_delay_ns");
-
-        if (!isnan(measured))
-                return measured;
-        return report->functions.busy.has_waits ? report->functions.busy.runnable_s : NAN;
-}
-
 double infp_gil_waited_s(const struct infp_report *report)
 {
         double ret = 0;
@@ -153,7 +144,7 @@ double infp_gil_waited_s(const struct infp_report *report)
 
 double infp_wanted_s(const struct infp_report *report)
 {
-        const double parts[] = { report->tree_cpu_s, infp_run_delay_s(report), infp_gil_waited_s(report),
+        const double parts[] = { report->tree_cpu_s, infp_limit_run_delay_s(report), infp_gil_waited_s(report),
                                  report->functions.code.of[INFP_CODE_LOCK].seconds };
         double sum = 0;
 
@@ -332,8 +323,8 @@ void infp_rule_query(struct infp_str *out, const struct infp_rule *rule, const s
         for (const char *open; (open = strchr(at, '{')); at = strchr(open, '}') + 1) {
                 infp_str_put(out, at, (size_t) (open - at));
                 if (!strncmp(open, "{gpus}", 6))
-                        infp_str_puts(out, report->gpus.n ? report->gpus.list[0].table : infp_gpu_tables[0]);
-                else if (report->is_part)
+                        infp_str_puts(out, report && report->gpus.n ? report->gpus.list[0].table : infp_gpu_tables[0]);
+                else if (report && report->is_part)
                         infp_str_printf(out, "t_ns >= %llu AND t_ns < %llu", (unsigned long long) report->range.t0,
                                         (unsigned long long) report->range.t1);
                 else

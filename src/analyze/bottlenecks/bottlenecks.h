@@ -105,6 +105,6 @@ int infp_heap_sums_read(struct infp_run *run, const struct infp_range *range, st
                         struct infp_err *err);
 /* After all else of the report was read. min_samples: of the profile, for hotspots. -ENOMEM. */
 int infp_findings_find(const struct infp_report *report, uint64_t min_samples, struct infp_findings *ret);
-/* The rule's SQL for the range of the report. */
+/* The rule's SQL for the range of the report; NULL: of a whole run. */
 void infp_rule_query(struct infp_str *out, const struct infp_rule *rule, const struct infp_report *report);
 void infp_findings_done(struct infp_findings *findings);

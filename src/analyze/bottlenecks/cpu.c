@@ -44,9 +44,10 @@ struct delay {
 static bool find_delay(const struct infp_report *report, struct delay *ret)
 {
         const double busy = infp_stat_mean(&report->cores.average) / 100 * report->n_cpus,
-                     used = report->tree_cpu_s / report->wall_s;
+                     used = report->tree_cpu_s / report->wall_s, allowed = infp_limit_cpus_allowed(report);
+        const bool is_small = infp_report_max(report, "tree_threads") <= allowed;
 
-        *ret = (struct delay){ .all_s = infp_run_delay_s(report), .allowed = infp_limit_cpus_allowed(report) };
+        *ret = (struct delay){ .all_s = infp_limit_run_delay_s(report), .allowed = allowed };
         if (isnan(ret->all_s) || isnan(used) || !(ret->allowed > 0) || infp_limit_is_host(report))
                 return false;
         ret->wanted = used + ret->all_s / report->wall_s;
@@ -54,10 +55,10 @@ static bool find_delay(const struct infp_report *report, struct delay *ret)
         ret->own_s = fmin(fmax(0, ret->wanted - ret->allowed) * report->wall_s, ret->all_s);
         ret->others_s = fmax(0, ret->all_s - ret->own_s - throttled_s(report));
         /* With CPUs left over, threads waited for each other: for a moment there were more of them than CPUs. Of a target that may use
-         * some CPUs alone it is not known how busy those were. */
+         * some CPUs alone it is not known how busy those were, and one that has fewer threads than CPUs cannot do it. */
         if (ret->others < others_least ||
-            (busy < machine_full * report->n_cpus && ret->allowed >= report->n_cpus - 0.01)) {
-                ret->own_s += ret->others_s;
+            (busy < machine_full * report->n_cpus && ret->allowed >= report->n_cpus - 0.01 && !is_small)) {
+                ret->own_s += is_small ? 0 : ret->others_s;
                 ret->others_s = 0;
         }
         return true;

@@ -24,8 +24,6 @@ enum infp_rule_answer infp_finding_of_limit(const struct infp_report *report, en
 /* Thread seconds in which threads of the target had work: on a CPU, waiting for one, for a lock, for the GIL, as far as these were
  * recorded; the length of the range at least, so that what is lost of a target that sleeps counts little. */
 double infp_wanted_s(const struct infp_report *report);
-/* How long threads were ready without a CPU; NAN: not measured. */
-double infp_run_delay_s(const struct infp_report *report);
 double infp_gil_waited_s(const struct infp_report *report); /* NAN: not recorded */
 
 /* cpu.c */

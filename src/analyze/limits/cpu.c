@@ -165,6 +165,15 @@ static void find_host(const struct infp_report *report, struct infp_limit *limit
                                "the machine's %.0f CPUs were %.0f %% busy%s", report->n_cpus, 100 * busy, stolen);
 }
 
+double infp_limit_run_delay_s(const struct infp_report *report)
+{
+        const double counted = infp_report_total(report, "tree_run_delay_ns");
+
+        if (!isnan(counted))
+                return counted;
+        return report->functions.busy.has_waits ? report->functions.busy.runnable_s : NAN;
+}
+
 static double waited_share(const struct infp_report *report)
 {
         const struct infp_busy *busy = &report->functions.busy;
@@ -207,7 +216,7 @@ void infp_limit_starved(const struct infp_report *report, const struct infp_limi
         if (queue->state != INFP_LIMIT_REACHED || (cpu->state != INFP_LIMIT_NEAR && cpu->state != INFP_LIMIT_FREE) ||
             !(waited >= waited_reached) || !(busy >= machine_full) || !(used >= wanted_reached) ||
             infp_limit_is_host(report) || !isnan(infp_limit_own_waited(report, INFP_CONTAINER_CPU_SOME)) ||
-            report->functions.busy.has_waits)
+            !isnan(infp_limit_run_delay_s(report)))
                 return;
         infp_limit_set(cpu, INFP_LIMIT_REACHED, used / allowed,
                        "tasks of the machine waited for a CPU %.0f %% of the time and its CPUs were %.0f %% busy, "
@@ -224,8 +233,7 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
         const double used = report->tree_cpu_s / report->wall_s, allowed = infp_limit_cpus_allowed(report),
                      waited = waited_share(report), share = used / allowed * (1 - waited);
         const double steal = infp_report_mean(report, "vCpuSteal") / report->n_cpus;
-        const struct infp_busy *waits = &report->functions.busy;
-        const double ready = waits->has_waits ? waits->runnable_s / report->wall_s : NAN;
+        const double ready_s = infp_limit_run_delay_s(report), ready = ready_s / report->wall_s;
         const double own_wait = infp_limit_own_waited(report, INFP_CONTAINER_CPU_SOME),
                      put_off = infp_report_mean(report, "tree_involuntary_switches");
         char stolen[160] = "";
@@ -260,8 +268,8 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
         else if (share < cpu_reached && ready >= ready_near)
                 infp_limit_set(limit, ready >= waited_reached ? INFP_LIMIT_REACHED : INFP_LIMIT_NEAR, share,
                                "its threads waited for a CPU for %.1f s in total (%.2f threads on average, by the "
-                               "kernel's context switches), while the target used %.2f of its %.4g CPUs%s",
-                               waits->runnable_s, ready, used, allowed, stolen);
+                               "kernel's count), while the target used %.2f of its %.4g CPUs%s",
+                               ready_s, ready, used, allowed, stolen);
         else if (share < cpu_reached && isnan(own_wait) && isnan(ready) && busy >= machine_full &&
                  put_off >= put_off_near && used >= wanted_near) {
                 infp_limit_set(limit,

@@ -24,6 +24,8 @@ double infp_limit_own_waited(const struct infp_report *report, enum infp_contain
 double infp_limit_machine_waited(const struct infp_report *report, const char *resource, bool full); /* likewise */
 
 double infp_limit_cpus_allowed(const struct infp_report *report); /* to the target; NAN: not known */
+/* How long threads were ready without a CPU, in thread seconds: by the kernel's count, in older runs by waits; NAN: not measured. */
+double infp_limit_run_delay_s(const struct infp_report *report);
 
 /* cpu.c, memory.c, gpu.c, engine.c */
 void infp_limit_throttling(const struct infp_report *report, struct infp_limit *limit);

@@ -120,6 +120,28 @@ static void explain_missing(const struct infp_env *env, struct infp_emit *emit)
                          missing.text[0] ? missing.text : NULL, NULL);
 }
 
+static void explain_run_delay(const struct processes *s, const struct infp_env *env, struct infp_emit *emit)
+{
+        static const char *const reasons[] = {
+                "the machine is recorded: the waits of all its threads would be thousands of files at each tick",
+                "this kernel does not count how long threads wait for a CPU (CONFIG_SCHEDSTATS)"
+        };
+        const bool is_host = infp_target_mode(env->target) == INFP_MODE_HOST;
+
+        if (!s->counts_delays && (is_host || s->gauges.n_alive))
+                infp_emit_source(emit, &infp_table_tree, TREE_RUN_DELAY, NULL, INFP_ABSENT, reasons[!is_host],
+                                 is_host ? "record a command, or a process with --pid" : NULL);
+        else if (!s->counts_delays)
+                infp_emit_quiet(emit, TREE_RUN_DELAY);
+        else
+                infp_emit_source(emit, &infp_table_tree, TREE_RUN_DELAY, NULL, INFP_OK, NULL, NULL);
+        if (s->delays.is_cut)
+                infp_emit_source(emit, &infp_table_tree, TREE_RUN_DELAY, "many threads", INFP_ABSENT,
+                                 "the target has more than 2,000 threads: of some processes only the first thread's wait "
+                                 "for a CPU counts",
+                                 NULL);
+}
+
 static void explain(struct processes *s, const struct infp_env *env, struct infp_emit *emit)
 {
         explain_io(s, emit);
@@ -129,6 +151,7 @@ static void explain(struct processes *s, const struct infp_env *env, struct infp
         explain_status(s, emit);
         explain_ended(s, env, emit);
         explain_missing(env, emit);
+        explain_run_delay(s, env, emit);
 }
 
 /* Processes: those of the target's tree, or with -p all of the machine. The target has read /proc/PID/stat of all of them at
@@ -168,6 +191,7 @@ static int processes_open(void *state, const struct infp_env *env, struct infp_e
         infp_fields_init(&s->status_fields, &infp_table_processes, "status", "/proc/PID/status", 0);
         infp_fields_init(&s->io_fields, &infp_table_processes, "io", "/proc/PID/io", 0);
         s->is_live = env->is_live;
+        process_delays_init(&s->delays, env->is_live);
         s->has_io_files = !faccessat(env->root_fd, "proc/self/io", F_OK, 0);
         s->wants_pss = infp_env_flag(env, "pss");
         s->keeps_secrets = infp_env_flag(env, "keep-secrets");
@@ -323,6 +347,7 @@ static int sample_gone(struct processes *s, const struct infp_env *env, struct i
         if (!u)
                 return 0;
         emit_row(emit, p, &u->cells, s->now_ns);
+        process_delay_forget(&s->delays, &u->delay);
         if (p->in_tree)
                 add_ended(s, p, u);
         return in_scope(env, p) ? process_total_ended(&s->total, p, &u->gain, &u->share) : 0;
@@ -356,6 +381,8 @@ static void fill_tree(const struct processes *s, struct infp_row *row, const str
                 infp_row_i64(row, TREE_VOLUNTARY, total->v[COUNTER_VOLUNTARY]);
                 infp_row_i64(row, TREE_INVOLUNTARY, total->v[COUNTER_INVOLUNTARY]);
         }
+        if (s->counts_delays)
+                infp_row_i64(row, TREE_RUN_DELAY, total->v[COUNTER_RUN_DELAY]);
         /* What was never seen for any process is not 0. */
         for (size_t i = 0; s->tree_io <= ACCESS_UNSEEN && (s->has_seen_io || !s->n_io_unseen) && i < INFP_COUNT(io);
              i++)
@@ -433,6 +460,7 @@ static void processes_close(void *state)
         struct processes *s = state;
 
         process_total_done(&s->total);
+        process_delays_done(&s->delays);
 }
 
 static const struct infp_table *const tables[] = { &infp_table_process, &infp_table_processes, &infp_table_tree, NULL };

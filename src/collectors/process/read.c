@@ -222,6 +222,19 @@ static void fill_pss(struct processes *s, const struct infp_env *env, struct inf
         }
 }
 
+/* Of the target alone: of a whole machine it would be thousands of files at each tick. */
+static void fill_run_delay(struct processes *s, const struct infp_env *env, const struct infp_process *p,
+                           struct process_user *u, struct process_cells *cells)
+{
+        int64_t ns;
+
+        if (!p->in_tree || infp_target_mode(env->target) == INFP_MODE_HOST ||
+            process_delay_read(&s->delays, env->root_fd, p->pid, p->n_threads, &u->delay, &ns) < 0)
+                return; /* it has just ended, say: the known value stays */
+        s->counts_delays = true;
+        set(cells, PROCESS_RUN_DELAY, ns);
+}
+
 void process_read(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
                   bool details, struct process_cells *ret)
 {
@@ -237,6 +250,7 @@ void process_read(struct processes *s, const struct infp_env *env, struct infp_p
                 if (s->wants_pss)
                         fill_pss(s, env, p, u, ret);
         }
+        fill_run_delay(s, env, p, u, ret);
         if (p->cpu_ns >= 0)
                 set(ret, PROCESS_CPU_NS, p->cpu_ns);
 }
@@ -294,6 +308,7 @@ void process_share_update(const struct infp_env *env, const struct infp_process 
         v[COUNTER_WRITE_BYTES] = c->v[PROCESS_WRITE_BYTES];
         v[COUNTER_VOLUNTARY] = c->v[PROCESS_VOLUNTARY];
         v[COUNTER_INVOLUNTARY] = c->v[PROCESS_NONVOLUNTARY];
+        v[COUNTER_RUN_DELAY] = c->v[PROCESS_RUN_DELAY];
 }
 
 /* The entity of a process: who it is. */

@@ -3,6 +3,7 @@
 
 #include "collect/collector.h"
 #include "collectors/fields.h"
+#include "collectors/process/delays.h"
 #include "collectors/process/table.h"
 #include "collectors/process/total.h"
 
@@ -29,6 +30,7 @@ struct process_user {
         uint64_t details_ns;        /* when the files beside stat were read */
         struct process_gain gain;
         struct process_share share;
+        struct process_delay delay;
         enum process_access status, io, pss;
 
         /* The entity as it was written last. */
@@ -46,6 +48,8 @@ struct process_user {
 struct processes {
         struct infp_fields status_fields, io_fields;
         struct process_total total;
+        struct process_delays delays;
+        bool counts_delays; /* some process's threads have been read */
         bool is_live, has_io_files, wants_pss, keeps_secrets, has_delays, has_boot;
         int64_t boot_unix_ns; /* fixture trees: btime */
         uint64_t next_check_ns;

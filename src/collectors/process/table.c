@@ -53,6 +53,7 @@ static const struct infp_column process_columns[] = {
         [PROCESS_READ_BYTES - 1] = INFP_COLUMN(pReadBytes, I64, COUNTER, bytes, MEASURED, ZERO, "io:read_bytes", 0, "infprof_process_read_bytes_total", "Bytes fetched from block devices, with those of children that it has waited for."),
         [PROCESS_WRITE_BYTES - 1] = INFP_COLUMN(pWriteBytes, I64, COUNTER, bytes, MEASURED, ZERO, "io:write_bytes", 0, "infprof_process_write_bytes_total", "Bytes sent to block devices, with those of children that it has waited for."),
         [PROCESS_CANCELLED_BYTES - 1] = INFP_COLUMN(pCancelledWriteBytes, I64, COUNTER, bytes, MEASURED, ZERO, "io:cancelled_write_bytes", 0, "infprof_process_cancelled_write_bytes_total", "Bytes of pWriteBytes that never reached a disk, since their file was cut or removed before."),
+        [PROCESS_RUN_DELAY - 1] = INFP_COLUMN(pRunDelayNs, I64, COUNTER, ns, MEASURED, ZERO, "task/TID/schedstat:2", 0, "infprof_process_run_delay_seconds_total", "Time in which its threads were ready to run and had no CPU, the sum over threads, ended ones as last read; null = it is not of the target."),
 };
 
 static const struct infp_column tree_columns[] = {
@@ -74,6 +75,7 @@ static const struct infp_column tree_columns[] = {
         [TREE_READ_BYTES] = INFP_COLUMN(tree_read_bytes, I64, COUNTER, bytes, DERIVED, ZERO, NULL, 0, "infprof_tree_read_bytes_total", "Bytes that the tree fetched from block devices, the ended included."),
         [TREE_WRITE_BYTES] = INFP_COLUMN(tree_write_bytes, I64, COUNTER, bytes, DERIVED, ZERO, NULL, 0, "infprof_tree_write_bytes_total", "Bytes that the tree sent to block devices, the ended included."),
         [TREE_RSS_PEAK] = INFP_COLUMN(tree_process_rss_peak_bytes, I64, GAUGE, bytes, DERIVED, NO, NULL, 0, "infprof_tree_process_resident_memory_peak_bytes", "Most memory in RAM that one process of the tree has had so far: of the live pRssPeakBytes, of the ended what the kernel gives to who waits for them."),
+        [TREE_RUN_DELAY] = INFP_COLUMN(tree_run_delay_ns, I64, COUNTER, ns, DERIVED, ZERO, NULL, 0, "infprof_tree_run_delay_seconds_total", "Sum of pRunDelayNs, the ended with their last; null = the machine is recorded, which is no target."),
 };
 // clang-format on
 

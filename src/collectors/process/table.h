@@ -50,6 +50,7 @@ enum process_cell {
         PROCESS_READ_BYTES,
         PROCESS_WRITE_BYTES,
         PROCESS_CANCELLED_BYTES,
+        PROCESS_RUN_DELAY,
         PROCESS_N,
 };
 
@@ -72,6 +73,7 @@ enum tree_cell {
         TREE_READ_BYTES,
         TREE_WRITE_BYTES,
         TREE_RSS_PEAK,
+        TREE_RUN_DELAY,
         TREE_N,
 };
 

@@ -26,6 +26,7 @@ enum process_counter {
         COUNTER_WRITE_BYTES,
         COUNTER_VOLUNTARY,
         COUNTER_INVOLUNTARY,
+        COUNTER_RUN_DELAY, /* does not move, either */
         COUNTER_N,
         COUNTER_FIRST_IO = COUNTER_READ_CHARS,
         COUNTER_FIRST_SWITCH = COUNTER_VOLUNTARY,

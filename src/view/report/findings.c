@@ -281,6 +281,9 @@ void infp_rules_markdown(struct infp_str *out)
                 infp_str_printf(out, "- **Needs:** %s.\n", rule->needs);
                 infp_str_printf(out, "- **What to do:** %s\n", rule->advice);
                 infp_str_printf(out, "- **How to verify:** %s\n", rule->verify);
+                infp_str_puts(out, "- **Query:** `");
+                infp_rule_query(out, rule, NULL);
+                infp_str_puts(out, "`\n");
                 for (unsigned i = 0; i < INFP_RULE_CAUSES && rule->causes[i]; i++)
                         infp_str_printf(out, "%s`%s`", i ? ", " : "- **May follow from:** ", rule->causes[i]);
                 infp_str_puts(out, rule->causes[0] ? ".\n" : "");
