@@ -246,8 +246,8 @@ static int read_memory(struct infp_report *report, struct infp_run *run, const s
 
 static int read_heap(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
-        return pass(report, infp_table_heap_windows.name,
-                    infp_heap_sums_read(run, &report->range, &report->heap, err), err);
+        return pass(report, infp_table_heap_windows.name, infp_heap_sums_read(run, &report->range, &report->heap, err),
+                    err);
 }
 
 static int read_functions(struct infp_report *report, struct infp_run *run, enum infp_profile_part part,

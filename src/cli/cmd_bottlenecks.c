@@ -13,10 +13,12 @@
 static const struct infp_option options[] = {
         INFP_RUN_OPTION,
         INFP_RANGE_OPTIONS,
-        { 0, "min-severity", "WORD", "only findings that are low, medium, high or critical, or worse (default: low)", false },
+        { 0, "min-severity", "WORD", "only findings that are low, medium, high or critical, or worse (default: low)",
+          false },
         { 0, "min-samples", "N", "of a CPU profile, for hot functions (default: 100)", false },
         { 0, "threshold-ms", "MS", "spans of programs whose mean is shorter are no bottlenecks (default: 10)", false },
-        { 0, "rules", NULL, "print the rules in place of findings: what each means, how it is decided, what to do", false },
+        { 0, "rules", NULL, "print the rules in place of findings: what each means, how it is decided, what to do",
+          false },
         INFP_JSON_OPTION,
         INFP_OUTPUT_OPTION,
         { 0 },
@@ -31,23 +33,28 @@ struct wanted {
 
 static int check(const struct infp_arguments *arguments, struct wanted *ret)
 {
-        const char *severity = infp_argument(arguments, "min-severity"), *samples = infp_argument(arguments, "min-samples"),
+        const char *severity = infp_argument(arguments, "min-severity"),
+                   *samples = infp_argument(arguments, "min-samples"),
                    *threshold = infp_argument(arguments, "threshold-ms");
         int word = severity ? infp_severity_by_name(severity) : INFP_SEVERITY_LOW;
 
-        *ret = (struct wanted){ .report = { .from = infp_argument(arguments, "from"), .to = infp_argument(arguments, "to") },
+        *ret = (struct wanted){ .report = { .from = infp_argument(arguments, "from"),
+                                            .to = infp_argument(arguments, "to") },
                                 .threshold_ms = 10,
                                 .rules = infp_argument_given(arguments, "rules") };
         if (word < 0) {
                 infp_say("bottlenecks: --min-severity %s: give low, medium, high or critical", severity);
                 return INFP_EXIT_USAGE;
         }
-        if (samples && (infp_parse_u64(samples, strlen(samples), &ret->report.min_samples) < 0 || !ret->report.min_samples)) {
+        if (samples &&
+            (infp_parse_u64(samples, strlen(samples), &ret->report.min_samples) < 0 || !ret->report.min_samples)) {
                 infp_say("bottlenecks: --min-samples %s: not a number of samples; give one from 1 on", samples);
                 return INFP_EXIT_USAGE;
         }
-        if (threshold && (infp_parse_f64(threshold, strlen(threshold), &ret->threshold_ms) < 0 || !(ret->threshold_ms >= 0))) {
-                infp_say("bottlenecks: --threshold-ms %s: not a time in milliseconds; give a number from 0 on", threshold);
+        if (threshold &&
+            (infp_parse_f64(threshold, strlen(threshold), &ret->threshold_ms) < 0 || !(ret->threshold_ms >= 0))) {
+                infp_say("bottlenecks: --threshold-ms %s: not a time in milliseconds; give a number from 0 on",
+                         threshold);
                 return INFP_EXIT_USAGE;
         }
         ret->least = (enum infp_severity) word;
@@ -122,8 +129,10 @@ const struct infp_command infp_command_bottlenecks = {
         .name = "bottlenecks",
         .summary = "what holds a server back: findings with their evidence, what they cost, and what to try",
         .options = options,
-        .more = "Findings are listed with the worst first, and below each what follows from it. A rule whose source was not\n"
-                "recorded is listed as not checked, with the reason. `record --cpu --off-cpu --gil` checks most of them.\n"
+        .more = "Findings are listed with the worst first, and below each what follows from it. A rule whose source "
+                "was not\n"
+                "recorded is listed as not checked, with the reason. `record --cpu --off-cpu --gil` checks most of "
+                "them.\n"
                 "\n"
                 "examples:\n"
                 "  infprof bottlenecks                            of the newest run\n"

@@ -13,7 +13,8 @@ static const struct infp_option options[] = {
         { 0 },
 };
 
-static const double threshold_ms = 10; /* spans that are shorter on average are no bottlenecks, as in the mission's configuration */
+static const double threshold_ms =
+        10; /* spans that are shorter on average are no bottlenecks, as in the mission's configuration */
 
 static int write_out(const struct infp_report *report, const char *path, struct infp_err *err)
 {
@@ -54,7 +55,8 @@ const struct infp_command infp_command_profile_report = {
         .name = "profile-report",
         .summary = "a run as one JSON object: CPU samples, memory, bottlenecks, and why a value is null",
         .options = options,
-        .more = "The keys are in docs/profile-report.schema.json; `absent` has the reason for each null. Memory is in MiB.\n"
+        .more = "The keys are in docs/profile-report.schema.json; `absent` has the reason for each null. Memory is in "
+                "MiB.\n"
                 "\n"
                 "examples:\n"
                 "  infprof profile-report\n"

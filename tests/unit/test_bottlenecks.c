@@ -43,7 +43,9 @@ static void add_total(struct infp_report *report, const char *table, const char 
 /* A target that used this much CPU in 10 s, and whose threads waited this long for CPUs, of which it may use two. busy: the machine. */
 static struct infp_report target(double cpu_s, double delay_s, double busy_percent)
 {
-        struct infp_report report = { .run = &run, .wall_s = 10, .tree_cpu_s = cpu_s, .effective_cpus = 2, .n_cpus = 2 };
+        struct infp_report report = {
+                .run = &run, .wall_s = 10, .tree_cpu_s = cpu_s, .effective_cpus = 2, .n_cpus = 2
+        };
 
         run.info.mode = (char *) "run";
         report.energy.tree_joules = NAN;
@@ -150,14 +152,9 @@ static void test_severity(void **state)
         static const struct {
                 double share;
                 enum infp_severity severity;
-        } cases[] = { { 0, INFP_SEVERITIES },
-                      { 0.0199, INFP_SEVERITIES },
-                      { 0.02, INFP_SEVERITY_LOW },
-                      { 0.05, INFP_SEVERITY_MEDIUM },
-                      { 0.199, INFP_SEVERITY_MEDIUM },
-                      { 0.2, INFP_SEVERITY_HIGH },
-                      { 0.5, INFP_SEVERITY_CRITICAL },
-                      { NAN, INFP_SEVERITIES } };
+        } cases[] = { { 0, INFP_SEVERITIES },          { 0.0199, INFP_SEVERITIES },     { 0.02, INFP_SEVERITY_LOW },
+                      { 0.05, INFP_SEVERITY_MEDIUM },  { 0.199, INFP_SEVERITY_MEDIUM }, { 0.2, INFP_SEVERITY_HIGH },
+                      { 0.5, INFP_SEVERITY_CRITICAL }, { NAN, INFP_SEVERITIES } };
 
         (void) state;
         for (size_t i = 0; i < INFP_COUNT(cases); i++)
@@ -202,7 +199,7 @@ static void test_throttled(void **state)
         add_total(&report, "limits", "lCpuThrottledPeriods", 60, 1);
         add_total(&report, "limits", "lCpuThrottledTimeNs", 30e9, 1e-9);
         expect(&report, "cpu-throttled", INFP_SEVERITY_CRITICAL, 0.75); /* held 30 s, ran 10 s */
-        metrics[3].stat.total_u64 = 100000000;                          /* 0.1 of 10.1 s, but in a tenth of the periods */
+        metrics[3].stat.total_u64 = 100000000; /* 0.1 of 10.1 s, but in a tenth of the periods */
         metrics[2].stat.total_u64 = 10;
         expect(&report, "cpu-throttled", INFP_SEVERITY_LOW, 0.1 / 10.1);
         metrics[2].stat.total_u64 = 4;
@@ -354,7 +351,8 @@ static void test_python(void **state)
         assert_non_null(strstr(reason(&findings, "gil-wait"), "no thread of Python"));
         infp_findings_done(&findings);
 
-        report.torch = (struct infp_torch_report){ .n_collections = 7, .collections_s = 0.6, .longest_collection_s = 0.2 };
+        report.torch =
+                (struct infp_torch_report){ .n_collections = 7, .collections_s = 0.6, .longest_collection_s = 0.2 };
         expect(&report, "gc-pause", INFP_SEVERITY_MEDIUM, 0.06);
         report.torch = (struct infp_torch_report){ .n_steps = 1 };
         expect_clear(&report, "gc-pause");
@@ -403,7 +401,9 @@ static void test_gpu(void **state)
         struct infp_report report = target(1, 0, 30);
 
         (void) state;
-        gpu = (struct infp_gpu){ .table = "nvidia", .domain = "nvidia0", .n_rows = 20, .first_t_ns = 0, .last_t_ns = 1 };
+        gpu = (struct infp_gpu){
+                .table = "nvidia", .domain = "nvidia0", .n_rows = 20, .first_t_ns = 0, .last_t_ns = 1
+        };
         report.gpus = (struct infp_gpus){ .list = &gpu, .n = 1 };
         gpu.stat[INFP_GPU_USED] = (struct infp_stat){ .n = 20, .weight = 20, .mean = 15 };
         expect(&report, "gpu-idle", INFP_SEVERITY_HIGH, 0.85);
@@ -430,11 +430,16 @@ static void test_gpu(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_records),           cmocka_unit_test(test_severity),
-                cmocka_unit_test(test_a_healthy_target),  cmocka_unit_test(test_throttled),
-                cmocka_unit_test(test_waiting_for_a_cpu), cmocka_unit_test(test_a_queue_that_follows),
-                cmocka_unit_test(test_engine),            cmocka_unit_test(test_threads),
-                cmocka_unit_test(test_python),            cmocka_unit_test(test_memory),
+                cmocka_unit_test(test_records),
+                cmocka_unit_test(test_severity),
+                cmocka_unit_test(test_a_healthy_target),
+                cmocka_unit_test(test_throttled),
+                cmocka_unit_test(test_waiting_for_a_cpu),
+                cmocka_unit_test(test_a_queue_that_follows),
+                cmocka_unit_test(test_engine),
+                cmocka_unit_test(test_threads),
+                cmocka_unit_test(test_python),
+                cmocka_unit_test(test_memory),
                 cmocka_unit_test(test_gpu),
         };
 

@@ -67,7 +67,7 @@ static void nothing_is_counted(void **state)
         (void) state;
         process_delays_init(&delays, false);
         assert_int_equal(process_delay_read(&delays, root_fd, PID, 1, &delay, &ns), -ENOENT); /* no such process */
-        put_thread(top, 70, "0 0 0\n");                                                       /* a kernel that counts nothing */
+        put_thread(top, 70, "0 0 0\n"); /* a kernel that counts nothing */
         assert_int_equal(process_delay_read(&delays, root_fd, PID, 1, &delay, &ns), -ENOENT);
         put_thread(top, 70, "rubbish\n");
         assert_int_equal(process_delay_read(&delays, root_fd, PID, 1, &delay, &ns), -ENOENT);

@@ -38,14 +38,14 @@ enum infp_severity infp_severity_of(double share, const double *steps)
 
         while (i > 0 && !(share >= steps[i - 1]))
                 i--;
-        return i > 0 ? (enum infp_severity) (i - 1) : INFP_SEVERITIES;
+        return i > 0 ? (enum infp_severity)(i - 1) : INFP_SEVERITIES;
 }
 
 void infp_finding_line(struct infp_finding *finding, const char *format, ...)
 {
         va_list ap;
 
-        if (finding->n_lines == INFP_FINDING_LINES)
+        if (finding->n_lines == INFP_FINDING_LINES) /* bound: of many GPUs or engines, the first */
                 return;
         va_start(ap, format);
         vsnprintf(finding->lines[finding->n_lines++], sizeof(finding->lines[0]), format, ap);
@@ -85,6 +85,7 @@ void infp_finding_no_share(struct infp_finding *finding, enum infp_severity seve
 void infp_finding_places(struct infp_finding *finding, const struct infp_strings *strings,
                          const struct infp_profile_places *places, double whole)
 {
+        /* bound: those that took most; the finding has the sum */
         for (uint32_t i = 0; i < places->n && finding->n_places < INFP_FINDING_PLACES; i++) {
                 const struct infp_profile_place *place = &places->list[i];
 
@@ -234,8 +235,9 @@ static int apply(const struct infp_report *report, struct infp_finding *found, s
         unsigned n = 0;
 
         for (const struct infp_rule *rule = infp_rules; rule->id; rule++) {
-                struct infp_finding f = { .rule = rule, .share = NAN, .low = NAN, .high = NAN,
-                                          .severity = INFP_SEVERITIES };
+                struct infp_finding f = {
+                        .rule = rule, .share = NAN, .low = NAN, .high = NAN, .severity = INFP_SEVERITIES
+                };
 
                 switch (rule->find(report, &f)) {
                 case INFP_RULE_FOUND:

@@ -26,8 +26,8 @@ enum infp_severity {
         INFP_SEVERITY_CRITICAL,
         INFP_SEVERITIES, /* none: below the least step */
 };
-const char *infp_severity_name(enum infp_severity severity);   /* "low" */
-int infp_severity_by_name(const char *name);                   /* or -ENOENT */
+const char *infp_severity_name(enum infp_severity severity);            /* "low" */
+int infp_severity_by_name(const char *name);                            /* or -ENOENT */
 enum infp_severity infp_severity_of(double share, const double *steps); /* steps: INFP_SEVERITIES shares, 0..1 */
 
 struct infp_finding;
@@ -44,21 +44,21 @@ struct infp_rule {
         const char *const *collectors; /* whose rows in `sources` say why it was not checked; ended by NULL */
         const char *unchecked;         /* said where these have no reason */
         enum infp_rule_answer (*find)(const struct infp_report *report, struct infp_finding *ret);
-        const char *means, *decided, *why;       /* for docs; why: these thresholds */
-        const char *advice, *verify;             /* for people, a sentence or two each */
-        const char *sql;                         /* {range}: a condition on t_ns; {gpus}: the table of the GPUs */
-        const char *causes[INFP_RULE_CAUSES];    /* ids of rules that may explain it, the likeliest first */
+        const char *means, *decided, *why;    /* for docs; why: these thresholds */
+        const char *advice, *verify;          /* for people, a sentence or two each */
+        const char *sql;                      /* {range}: a condition on t_ns; {gpus}: the table of the GPUs */
+        const char *causes[INFP_RULE_CAUSES]; /* ids of rules that may explain it, the likeliest first */
 };
 extern const struct infp_rule infp_rules[]; /* ended by id NULL; a cause comes before what it explains */
 
 struct infp_finding {
         const struct infp_rule *rule;
         enum infp_severity severity;
-        double share;          /* 0..1; NAN: not known */
-        double low, high;      /* its 95 % interval; NAN: none */
+        double share;                       /* 0..1; NAN: not known */
+        double low, high;                   /* its 95 % interval; NAN: none */
         const char *no_share, *no_interval; /* why; NULL: there is one */
         bool is_estimated;
-        const struct infp_finding *cause;   /* that explains it; NULL: none */
+        const struct infp_finding *cause; /* that explains it; NULL: none */
         unsigned n_lines, n_places;
         char lines[INFP_FINDING_LINES][400]; /* the evidence */
         struct infp_finding_place {
@@ -82,7 +82,7 @@ struct infp_heap_sums {
         bool is_sampled; /* else every block was counted */
         double leaked_bytes, blocks_allocated;
         unsigned n_leaks;
-        double leak_rate; /* bytes a second, of all of them */
+        double leak_rate;             /* bytes a second, of all of them */
         char process[64], place[200]; /* of the fastest leak; "" none */
 };
 

@@ -3,6 +3,7 @@
 
 #include "analyze/bottlenecks/parts.h"
 #include "analyze/limits/parts.h"
+#include "base/human.h"
 
 static const char counted[] = "counted by the kernel, not sampled";
 static const double periods_least = 0.05; /* of the quota's: below that and 2 % of the time nothing is said */
@@ -31,7 +32,7 @@ enum infp_rule_answer infp_rule_throttled(const struct infp_report *report, stru
         infp_finding_share(ret, held / whole, counted);
         if (ret->severity == INFP_SEVERITIES && limit->share >= periods_least)
                 ret->severity = INFP_SEVERITY_LOW;
-        infp_finding_line(ret, "it used %.2f CPUs on average", report->tree_cpu_s / report->wall_s);
+        infp_finding_line(ret, "it used %s CPUs on average", infp_fixed(report->tree_cpu_s / report->wall_s, 2).text);
         return INFP_RULE_FOUND;
 }
 
@@ -67,18 +68,20 @@ static bool find_delay(const struct infp_report *report, struct delay *ret)
 static enum infp_rule_answer no_delay(const struct infp_report *report, struct infp_finding *ret)
 {
         if (infp_limit_is_host(report))
-                return infp_finding_unchecked(ret, "the machine is recorded, which has no neighbours; record a command, or a "
-                                                   "process with --pid");
+                return infp_finding_unchecked(
+                        ret, "the machine is recorded, which has no neighbours; record a command, or a "
+                             "process with --pid");
         return INFP_RULE_UNCHECKED;
 }
 
 static void put_delay(const struct infp_report *report, const struct delay *delay, struct infp_finding *ret)
 {
         infp_finding_line(ret,
-                          "its threads were ready without a CPU for %.*f s in total (%.2f threads on average), while "
-                          "they ran on %.2f of its %.4g CPUs",
-                          infp_limit_decimals(delay->all_s), delay->all_s, delay->all_s / report->wall_s,
-                          report->tree_cpu_s / report->wall_s, delay->allowed);
+                          "its threads were ready without a CPU for %s in total (%s threads on average), while they "
+                          "ran on %s of its %s CPUs",
+                          infp_human(delay->all_s, "seconds", "s", false).text,
+                          infp_fixed(delay->all_s / report->wall_s, 2).text,
+                          infp_fixed(report->tree_cpu_s / report->wall_s, 2).text, infp_number(delay->allowed).text);
         ret->is_estimated = true;
 }
 
@@ -91,8 +94,8 @@ enum infp_rule_answer infp_rule_neighbours(const struct infp_report *report, str
         infp_finding_share(ret, delay.others_s / infp_wanted_s(report),
                            "the wait is counted by the kernel; whose fault it is is told by averages");
         put_delay(report, &delay, ret);
-        infp_finding_line(ret, "other processes used %.2f of the machine's %.0f CPUs meanwhile", delay.others,
-                          report->n_cpus);
+        infp_finding_line(ret, "other processes used %s of the machine's %s CPUs meanwhile",
+                          infp_fixed(delay.others, 2).text, infp_fixed(report->n_cpus, 0).text);
         return INFP_RULE_FOUND;
 }
 
@@ -104,7 +107,8 @@ enum infp_rule_answer infp_rule_saturated(const struct infp_report *report, stru
 
         if (infp_limit_is_host(report) && limit && limit->state == INFP_LIMIT_REACHED) {
                 infp_finding_line(ret, "%s", limit->text);
-                infp_finding_no_share(ret, INFP_SEVERITY_MEDIUM, "how long threads waited for a CPU is known of a target only");
+                infp_finding_no_share(ret, INFP_SEVERITY_MEDIUM,
+                                      "how long threads waited for a CPU is known of a target only");
                 return INFP_RULE_FOUND;
         }
         if (!find_delay(report, &delay))
@@ -113,8 +117,8 @@ enum infp_rule_answer infp_rule_saturated(const struct infp_report *report, stru
         infp_finding_share(ret, delay.own_s / infp_wanted_s(report), counted);
         put_delay(report, &delay, ret);
         if (used >= 0.9 * delay.allowed) {
-                infp_finding_line(ret, "it used %.0f %% of the CPUs that it may use: more work needs more CPU",
-                                  100 * used / delay.allowed);
+                infp_finding_line(ret, "it used %s %% of the CPUs that it may use: more work needs more CPU",
+                                  infp_fixed(100 * used / delay.allowed, 0).text);
                 if (ret->severity == INFP_SEVERITIES || ret->severity < INFP_SEVERITY_MEDIUM)
                         ret->severity = INFP_SEVERITY_MEDIUM;
         }
@@ -129,12 +133,14 @@ enum infp_rule_answer infp_rule_one_thread(const struct infp_report *report, str
 
         if (!(busy->seconds > 0))
                 return INFP_RULE_UNCHECKED;
+        if (isnan(used) || isnan(allowed))
+                return infp_finding_unchecked(ret, "the CPUs that the target used, or may use, are not known");
         if (!(thread >= 0.9) || !(allowed >= 2) || !(used < 0.7 * allowed))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(ret,
-                          "thread %lld was busy %.0f %% of the time, by its samples, while the target used %.2f of its %.4g "
-                          "CPUs",
-                          (long long) busy->tid, fmin(100 * thread, 100), used, allowed);
+        infp_finding_line(
+                ret, "thread %lld was busy %s %% of the time, by its samples, while the target used %s of its %s CPUs",
+                (long long) busy->tid, infp_fixed(fmin(100 * thread, 100), 0).text, infp_fixed(used, 2).text,
+                infp_number(allowed).text);
         infp_finding_no_share(ret, INFP_SEVERITY_MEDIUM, "what of it could run in other threads is not known");
         ret->is_estimated = true;
         return INFP_RULE_FOUND;

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "analyze/bottlenecks/parts.h"
-#include "analyze/limits/parts.h"
+#include "base/human.h"
 
 static const double waits_least = 0.1; /* requests, on average */
 
@@ -16,8 +16,8 @@ static double mean_of(const struct infp_report_engine *e, enum infp_engine_gauge
 enum infp_rule_answer infp_rule_cache(const struct infp_report *report, struct infp_finding *ret)
 {
         const enum infp_rule_answer answer = infp_finding_of_limit(report, INFP_LIMIT_CACHE, ret);
-        const bool preempted = answer == INFP_RULE_FOUND &&
-                               infp_finding_limit(report, INFP_LIMIT_CACHE)->state == INFP_LIMIT_REACHED;
+        const bool preempted =
+                answer == INFP_RULE_FOUND && infp_finding_limit(report, INFP_LIMIT_CACHE)->state == INFP_LIMIT_REACHED;
 
         if (answer != INFP_RULE_FOUND)
                 return answer;
@@ -42,13 +42,16 @@ enum infp_rule_answer infp_rule_queue(const struct infp_report *report, struct i
                 if (isnan(waiting) || isnan(running) || !(waiting >= waits_least))
                         continue;
                 worst = fmax(worst, waiting / (waiting + running));
-                infp_finding_line(ret, "engine %lld: %.2f requests waited and %.2f ran on average; %.0f waited first, %.0f at the end",
-                                  (long long) e->number, waiting, running, stat->first, stat->last);
+                infp_finding_line(
+                        ret, "engine %lld: %s requests waited and %s ran on average; %s waited first, %s at the end",
+                        (long long) e->number, infp_fixed(waiting, 2).text, infp_fixed(running, 2).text,
+                        infp_number(stat->first).text, infp_number(stat->last).text);
         }
         if (isnan(worst))
                 infp_finding_no_share(ret, INFP_SEVERITY_MEDIUM, "the engine does not report how many requests run");
         else
-                infp_finding_share(ret, worst, "from the engine's gauges at each scrape; what was between them is not known");
+                infp_finding_share(ret, worst,
+                                   "from the engine's gauges at each scrape; what was between them is not known");
         return INFP_RULE_FOUND;
 }
 
@@ -65,8 +68,10 @@ enum infp_rule_answer infp_rule_batch(const struct infp_report *report, struct i
                         continue;
                 worst = fmax(worst, waiting >= waits_least ? empty : 0);
                 if (waiting >= waits_least && empty >= ret->rule->steps[0])
-                        infp_finding_line(ret, "engine %lld worked on %.2f requests of the %.0f that it can, while %.2f waited",
-                                          (long long) e->number, running, e->max_seqs, waiting);
+                        infp_finding_line(ret,
+                                          "engine %lld worked on %s requests of the %s that it can, while %s waited",
+                                          (long long) e->number, infp_fixed(running, 2).text,
+                                          infp_fixed(e->max_seqs, 0).text, infp_fixed(waiting, 2).text);
         }
         if (isnan(worst))
                 return INFP_RULE_UNCHECKED;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/bottlenecks/parts.h"
+#include "base/human.h"
 #include "base/mem.h"
 
 static const double idle_below = 0.5, idle_high = 0.2, used_least = 0.01; /* systems.md 1.4: mean use */
@@ -25,9 +26,9 @@ enum infp_rule_answer infp_rule_gpu_held(const struct infp_report *report, struc
         static const struct {
                 enum infp_gpu_figure figure;
                 const char *words;
-        } by[] = { { INFP_GPU_HELD_POWER, "its power limit" },      { INFP_GPU_HELD_THERMAL, "heat" },
+        } by[] = { { INFP_GPU_HELD_POWER, "its power limit" },        { INFP_GPU_HELD_THERMAL, "heat" },
                    { INFP_GPU_HELD_SW_THERMAL, "heat, by software" }, { INFP_GPU_HELD_HW_THERMAL, "heat, by hardware" },
-                   { INFP_GPU_HELD_HW_BRAKE, "the power supply" },  { INFP_GPU_HELD_BOARD, "a limit of the board" },
+                   { INFP_GPU_HELD_HW_BRAKE, "the power supply" },    { INFP_GPU_HELD_BOARD, "a limit of the board" },
                    { INFP_GPU_HELD_RELIABILITY, "its voltage limit" } };
         double worst = NAN;
 
@@ -38,8 +39,8 @@ enum infp_rule_answer infp_rule_gpu_held(const struct infp_report *report, struc
 
                         worst = fmax(worst, held);
                         if (held >= ret->rule->steps[0])
-                                infp_finding_line(ret, "%s: its clocks were held down by %s %.0f %% of the time",
-                                                  gpu->domain, by[k].words, 100 * held);
+                                infp_finding_line(ret, "%s: its clocks were held down by %s %s %% of the time",
+                                                  gpu->domain, by[k].words, infp_fixed(100 * held, 0).text);
                 }
         if (isnan(worst))
                 return INFP_RULE_UNCHECKED;
@@ -79,7 +80,7 @@ enum infp_rule_answer infp_rule_gpu_idle(const struct infp_report *report, struc
                 return INFP_RULE_UNCHECKED;
         if (!idlest || !(least < idle_below) || is_little_asked(report))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(ret, "a kernel ran on %s %.0f %% of the time", idlest->domain, 100 * least);
+        infp_finding_line(ret, "a kernel ran on %s %s %% of the time", idlest->domain, infp_fixed(100 * least, 0).text);
         infp_finding_share(ret, 1 - least, "the driver's own averages, whose errors are not known");
         ret->severity = least < idle_high ? INFP_SEVERITY_HIGH : INFP_SEVERITY_MEDIUM;
         return INFP_RULE_FOUND;
@@ -113,7 +114,8 @@ enum infp_rule_answer infp_rule_gpu_memory(const struct infp_report *report, str
                 return INFP_RULE_UNCHECKED;
         if (!(most > memory_high) || has_cache(report))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(ret, "up to %.0f %% of the memory of %s was in use", 100 * most, fullest->domain);
+        infp_finding_line(ret, "up to %s %% of the memory of %s was in use", infp_fixed(100 * most, 0).text,
+                          fullest->domain);
         infp_finding_no_share(ret, most > memory_critical ? INFP_SEVERITY_CRITICAL : INFP_SEVERITY_HIGH,
                               "full memory takes no time until something does not fit");
         return INFP_RULE_FOUND;
@@ -152,8 +154,9 @@ enum infp_rule_answer infp_rule_pcie(const struct infp_report *report, struct in
 
                         worst = fmax(worst, share);
                         if (share >= ret->rule->steps[0])
-                                infp_finding_line(ret, "%s moved %.1f GB/s %s it, %.0f %% of what its link can carry",
-                                                  gpu->domain, rate / 1e9, k ? "from" : "to", 100 * share);
+                                infp_finding_line(ret, "%s moved %s %s it, %s %% of what its link can carry",
+                                                  gpu->domain, infp_human(rate, "bytes", "bytes", true).text,
+                                                  k ? "from" : "to", infp_fixed(100 * share, 0).text);
                 }
         if (isnan(worst))
                 return INFP_RULE_UNCHECKED;

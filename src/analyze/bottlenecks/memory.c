@@ -9,9 +9,9 @@
 #include "analyze/memory/heap.h"
 #include "base/human.h"
 
-static const double swap_least = 1 << 20;   /* bytes: the kernel swaps out less even without need */
-static const double faults_least = 10;      /* a second, from disk */
-static const double leak_least = 1 << 20;   /* bytes; the steps of systems.md 1.4 */
+static const double swap_least = 1 << 20; /* bytes: the kernel swaps out less even without need */
+static const double faults_least = 10;    /* a second, from disk */
+static const double leak_least = 1 << 20; /* bytes; the steps of systems.md 1.4 */
 static const double leak_high = 10 << 20, leak_critical = 100 << 20;
 
 enum infp_rule_answer infp_rule_oom(const struct infp_report *report, struct infp_finding *ret)
@@ -30,8 +30,8 @@ enum infp_rule_answer infp_rule_oom(const struct infp_report *report, struct inf
                 return INFP_RULE_UNCHECKED;
         if (!(killed > 0))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(ret, "the kernel killed %.0f process%s of the target's control group", killed,
-                          killed == 1 ? "" : "es");
+        infp_finding_line(ret, "the kernel killed %s process%s of the target's control group",
+                          infp_fixed(killed, 0).text, killed == 1 ? "" : "es");
         infp_finding_no_share(ret, INFP_SEVERITY_CRITICAL, "what a killed process would have done is not known");
         return INFP_RULE_FOUND;
 }
@@ -63,11 +63,10 @@ enum infp_rule_answer infp_rule_swap(const struct infp_report *report, struct in
         if (!(swap >= swap_least) && !(faults >= faults_least))
                 return INFP_RULE_CLEAR;
         if (swap >= swap_least)
-                infp_finding_line(ret, "up to %s of the target was in swap",
-                                  infp_human(swap, "bytes", "", false).text);
+                infp_finding_line(ret, "up to %s of the target was in swap", infp_human(swap, "bytes", "", false).text);
         if (faults > 0)
-                infp_finding_line(ret, "it waited for a page from a disk %.*f times a second (major faults)",
-                                  infp_limit_decimals(faults), faults);
+                infp_finding_line(ret, "it waited for a page from a disk %s times a second (major faults)",
+                                  infp_number(faults).text);
         infp_finding_no_share(ret,
                               !(faults >= faults_least) ? INFP_SEVERITY_LOW
                               : swap >= swap_least      ? INFP_SEVERITY_HIGH

@@ -2,8 +2,13 @@
 #include <math.h>
 
 #include "analyze/bottlenecks/parts.h"
-#include "analyze/limits/parts.h"
+
 #include "base/human.h"
+
+static struct human seconds(double s)
+{
+        return infp_human(s, "seconds", "s", false);
+}
 
 enum infp_rule_answer infp_rule_busy_wait(const struct infp_report *report, struct infp_finding *ret)
 {
@@ -15,8 +20,8 @@ enum infp_rule_answer infp_rule_busy_wait(const struct infp_report *report, stru
         infp_finding_sampled(ret, waited, busy->seconds, infp_code_effective(&report->functions.code), 1);
         for (unsigned i = 0; i < INFP_BUSY_KINDS; i++)
                 if (busy->waited_s[i] >= 0.01 * busy->seconds)
-                        infp_finding_line(ret, "%s: %.0f %% of the CPU time", infp_busy_name(i),
-                                          100 * busy->waited_s[i] / busy->seconds);
+                        infp_finding_line(ret, "%s: %s %% of the CPU time", infp_busy_name(i),
+                                          infp_fixed(100 * busy->waited_s[i] / busy->seconds, 0).text);
         if (joules > 0)
                 infp_finding_line(ret, "about %s of the target's energy, if all its CPU time costs the same",
                                   infp_human(joules * waited / busy->seconds, "joules", "J", false).text);
@@ -36,9 +41,9 @@ static enum infp_rule_answer find_code(const struct infp_report *report, enum in
                 return infp_finding_unchecked(ret, "there are %s samples, fewer than %d, which say little",
                                               infp_count(code->samples).text, INFP_HOTSPOT_SAMPLES);
         infp_finding_sampled(ret, of->seconds, code->seconds, infp_code_effective(code), 1);
-        infp_finding_line(ret, "%.*f s of %.*f s of CPU time were in %s, by %s of %s samples",
-                          infp_limit_decimals(of->seconds), of->seconds, infp_limit_decimals(code->seconds),
-                          code->seconds, words, infp_count(of->samples).text, infp_count(code->samples).text);
+        infp_finding_line(ret, "%s of %s of CPU time were in %s, by %s of %s samples", seconds(of->seconds).text,
+                          seconds(code->seconds).text, words, infp_count(of->samples).text,
+                          infp_count(code->samples).text);
         infp_finding_places(ret, &report->functions.strings[0], &of->places, code->seconds);
         return INFP_RULE_FOUND;
 }
@@ -66,8 +71,8 @@ enum infp_rule_answer infp_rule_lock(const struct infp_report *report, struct in
                 return INFP_RULE_UNCHECKED;
         infp_finding_share(ret, lock->seconds / infp_wanted_s(report),
                            "timed by the kernel's context switches, not sampled");
-        infp_finding_line(ret, "threads waited for locks for %.*f s in total (%.2f threads on average)",
-                          infp_limit_decimals(lock->seconds), lock->seconds, lock->seconds / report->wall_s);
+        infp_finding_line(ret, "threads waited for locks for %s in total (%s threads on average)",
+                          seconds(lock->seconds).text, infp_fixed(lock->seconds / report->wall_s, 2).text);
         infp_finding_places(ret, &report->functions.strings[0], &lock->places, lock->seconds);
         return INFP_RULE_FOUND;
 }
@@ -91,14 +96,14 @@ enum infp_rule_answer infp_rule_gil(const struct infp_report *report, struct inf
         if (!(known > 0))
                 return INFP_RULE_UNCHECKED;
         infp_finding_sampled(ret, waited, known, samples, known / wanted);
-        infp_finding_line(ret, "%u thread%s of Python used the GIL, and waited for it for %.*f s in total", n,
-                          n == 1 ? "" : "s", infp_limit_decimals(waited), waited);
+        infp_finding_line(ret, "%u thread%s of Python used the GIL, and waited for it for %s in total", n,
+                          n == 1 ? "" : "s", seconds(waited).text);
         for (uint32_t i = 0; i < gil->n && i < 3; i++) /* bound: those that waited longest */
                 if (gil->list[i].seconds[INFP_GIL_WAITED] > 0)
-                        infp_finding_line(ret, "thread %lld (%s) waited %.0f %% and held it %.0f %% of its time",
+                        infp_finding_line(ret, "thread %lld (%s) waited %s %% and held it %s %% of its time",
                                           (long long) gil->list[i].tid, gil->list[i].name ? gil->list[i].name : "-",
-                                          infp_gil_share(&gil->list[i], INFP_GIL_WAITED),
-                                          infp_gil_share(&gil->list[i], INFP_GIL_HELD));
+                                          infp_fixed(infp_gil_share(&gil->list[i], INFP_GIL_WAITED), 0).text,
+                                          infp_fixed(infp_gil_share(&gil->list[i], INFP_GIL_HELD), 0).text);
         return INFP_RULE_FOUND;
 }
 
@@ -111,8 +116,7 @@ enum infp_rule_answer infp_rule_gc(const struct infp_report *report, struct infp
                 return infp_torch_has(torch) ? INFP_RULE_CLEAR : INFP_RULE_UNCHECKED;
         infp_finding_share(ret, torch->collections_s / (report->wall_s * n), "each collection was timed");
         infp_finding_line(ret, "%s collections took %s in total, the longest %s", infp_count(torch->n_collections).text,
-                          infp_human(torch->collections_s, "seconds", "s", false).text,
-                          infp_human(torch->longest_collection_s, "seconds", "s", false).text);
+                          seconds(torch->collections_s).text, seconds(torch->longest_collection_s).text);
         return INFP_RULE_FOUND;
 }
 
@@ -122,13 +126,12 @@ enum infp_rule_answer infp_rule_lag(const struct infp_report *report, struct inf
 
         if (!report->lag.n)
                 return infp_sampling_find(&report->functions.sampling, INFP_STACK_LAG) ? INFP_RULE_CLEAR
-                                                                                        : INFP_RULE_UNCHECKED;
+                                                                                       : INFP_RULE_UNCHECKED;
         infp_finding_share(ret, worst->seconds / report->wall_s,
                            "each callback was timed between looks: the share is a lower bound");
         infp_finding_line(ret, "thread %lld: %s callbacks held its event loop for %s in total, the longest for %s",
-                          (long long) worst->tid, infp_count(worst->n).text,
-                          infp_human(worst->seconds, "seconds", "s", false).text,
-                          infp_human(worst->longest_s, "seconds", "s", false).text);
+                          (long long) worst->tid, infp_count(worst->n).text, seconds(worst->seconds).text,
+                          seconds(worst->longest_s).text);
         infp_finding_places(ret, &report->lag.strings, &worst->places, worst->seconds);
         ret->is_estimated = true;
         return INFP_RULE_FOUND;

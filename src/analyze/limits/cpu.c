@@ -210,8 +210,9 @@ void infp_limit_waiting(const struct infp_report *report, struct infp_limit *lim
 
 void infp_limit_starved(const struct infp_report *report, const struct infp_limit *queue, struct infp_limit *cpu)
 {
-        const double waited = infp_limit_machine_waited(report, "cpu", false), allowed = infp_limit_cpus_allowed(report),
-                     busy = infp_stat_mean(&report->cores.average) / 100, used = report->tree_cpu_s / report->wall_s;
+        const double waited = infp_limit_machine_waited(report, "cpu", false),
+                     allowed = infp_limit_cpus_allowed(report), busy = infp_stat_mean(&report->cores.average) / 100,
+                     used = report->tree_cpu_s / report->wall_s;
 
         if (queue->state != INFP_LIMIT_REACHED || (cpu->state != INFP_LIMIT_NEAR && cpu->state != INFP_LIMIT_FREE) ||
             !(waited >= waited_reached) || !(busy >= machine_full) || !(used >= wanted_reached) ||

@@ -131,7 +131,8 @@ static uint32_t next_of(const struct process_delays *delays, const struct proces
 }
 
 /* The place of a thread and 1 more; 0: it is new. Listed in the kernel's order, which is ours, it is the one after `before`. */
-static uint32_t find(const struct process_delays *delays, const struct process_delay *delay, uint32_t before, int32_t tid)
+static uint32_t find(const struct process_delays *delays, const struct process_delay *delay, uint32_t before,
+                     int32_t tid)
 {
         uint32_t at = next_of(delays, delay, before);
 

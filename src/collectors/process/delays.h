@@ -9,7 +9,7 @@
 
 enum { PROCESS_DELAY_THREADS = 2000 }; /* of all processes; beyond that a process counts by its first thread alone */
 
-struct process_delay { /* of a process: a part of process_user, all zero at first */
+struct process_delay {    /* of a process: a part of process_user, all zero at first */
         uint32_t first;   /* thread: place in the list and 1 more; 0: none */
         int32_t n;        /* threads that are read */
         int64_t ended_ns; /* of threads that have ended */

@@ -136,10 +136,11 @@ static void explain_run_delay(const struct processes *s, const struct infp_env *
         else
                 infp_emit_source(emit, &infp_table_tree, TREE_RUN_DELAY, NULL, INFP_OK, NULL, NULL);
         if (s->delays.is_cut)
-                infp_emit_source(emit, &infp_table_tree, TREE_RUN_DELAY, "many threads", INFP_ABSENT,
-                                 "the target has more than 2,000 threads: of some processes only the first thread's wait "
-                                 "for a CPU counts",
-                                 NULL);
+                infp_emit_source(
+                        emit, &infp_table_tree, TREE_RUN_DELAY, "many threads", INFP_ABSENT,
+                        "the target has more than 2,000 threads: of some processes only the first thread's wait "
+                        "for a CPU counts",
+                        NULL);
 }
 
 static void explain(struct processes *s, const struct infp_env *env, struct infp_emit *emit)

@@ -43,8 +43,8 @@ static void put_finding(struct infp_str *out, const struct infp_report *report, 
 {
         infp_autostr struct infp_str query = { 0 };
 
-        infp_str_printf(out, "\n<li class=\"finding %s%s\"><details><summary><b>%s</b> ", infp_severity_name(f->severity),
-                        f->cause ? " follows" : "", infp_severity_name(f->severity));
+        infp_str_printf(out, "\n<li class=\"finding %s%s\"><details><summary><b>%s</b> ",
+                        infp_severity_name(f->severity), f->cause ? " follows" : "", infp_severity_name(f->severity));
         infp_html_text(out, f->rule->title);
         if (!isnan(f->share))
                 infp_str_printf(out, ": %s %% of %s", infp_fixed(100 * f->share, f->share < 0.0995 ? 1 : 0).text,

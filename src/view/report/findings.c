@@ -78,9 +78,8 @@ static void put_hotspots(struct infp_out *out, const struct infp_findings *findi
                 const struct infp_hotspot *h = &findings->hotspots[i];
 
                 infp_report_line(out, infp_severity_name(h->severity), "%s %% (%s to %s %%)  %s%s%s",
-                                 percent(h->share).text, percent(h->low).text, percent(h->high).text,
-                                 h->function->name, h->function->object ? "  " : "",
-                                 h->function->object ? h->function->object : "");
+                                 percent(h->share).text, percent(h->low).text, percent(h->high).text, h->function->name,
+                                 h->function->object ? "  " : "", h->function->object ? h->function->object : "");
         }
 }
 
@@ -133,6 +132,7 @@ void infp_report_findings_short(struct infp_out *out, const struct infp_report *
         if (!findings->n)
                 return;
         infp_report_title(out, "Bottlenecks");
+        /* bound: the verb that is named below has all */
         for (unsigned i = 0; i < findings->n && n < MOST_SHORT; i++) {
                 infp_autostr struct infp_str title = { 0 };
 
@@ -265,8 +265,8 @@ static void put_steps(struct infp_str *out, const struct infp_rule *rule)
                 return;
         infp_str_puts(out, "- **Severity:**");
         for (int i = 0; i < INFP_SEVERITIES; i++)
-                infp_str_printf(out, "%s %s from %.4g %%", i ? "," : "", infp_severity_name((enum infp_severity) i),
-                                100 * rule->steps[i]);
+                infp_str_printf(out, "%s %s from %s %%", i ? "," : "", infp_severity_name((enum infp_severity) i),
+                                infp_number(100 * rule->steps[i]).text);
         infp_str_printf(out, " of %s.\n", rule->of);
 }
 

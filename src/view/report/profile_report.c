@@ -28,10 +28,9 @@ static void add_spans(const struct infp_report *report, double threshold_ms, enu
 
                 if (!(mean_s * 1000 >= threshold_ms) || severity == INFP_SEVERITIES || severity < least)
                         continue;
-                ret[(*n)++] = (struct infp_call){ .function = span->name,
-                                                  .avg_ms = 1000 * mean_s,
-                                                  .calls = (double) stat->n,
-                                                  .severity = severity };
+                ret[(*n)++] = (struct infp_call){
+                        .function = span->name, .avg_ms = 1000 * mean_s, .calls = (double) stat->n, .severity = severity
+                };
         }
 }
 
@@ -39,7 +38,8 @@ int infp_calls_find(const struct infp_report *report, double threshold_ms, enum 
                     struct infp_call **ret, unsigned *ret_n)
 {
         const struct infp_findings *findings = &report->findings;
-        struct infp_call *list = calloc(findings->n + findings->n_hotspots + report->program_spans.n + 1, sizeof(*list));
+        struct infp_call *list =
+                calloc(findings->n + findings->n_hotspots + report->program_spans.n + 1, sizeof(*list));
         unsigned n = 0;
 
         if (!list)
@@ -169,7 +169,8 @@ static void put_no_cpu(struct infp_json *json, const struct infp_report *report)
 }
 
 static void put_absent(struct infp_json *json, const struct infp_report *report, const struct infp_flame *flame,
-                       const uint32_t *top, uint32_t n_top, double peak, const struct infp_call *calls, unsigned n_calls)
+                       const uint32_t *top, uint32_t n_top, double peak, const struct infp_call *calls,
+                       unsigned n_calls)
 {
         static const char no_heap[] = "blocks of the heap were not recorded: record with --heap";
 
