@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "analyze/bottlenecks/parts.h"
-
 #include "base/human.h"
 
 static struct human seconds(double s)
