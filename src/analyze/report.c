@@ -24,7 +24,7 @@ void infp_report_done(struct infp_report *report)
         infp_containers_done(&report->containers);
         infp_gpus_done(&report->gpus);
         infp_memory_accounts_done(&report->memory);
-        infp_findings_done(&report->findings);
+        infp_bottlenecks_done(&report->findings);
         infp_labels_done(&report->labels);
         infp_spans_done(&report->spans);
         infp_program_spans_done(&report->program_spans);
@@ -599,8 +599,8 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
                 return r;
         }
         find_figures(ret);
-        if (infp_findings_find(ret, options->min_samples ? options->min_samples : INFP_HOTSPOT_SAMPLES,
-                               &ret->findings) < 0) {
+        if (infp_bottlenecks_find(ret, options->min_samples ? options->min_samples : INFP_HOTSPOT_SAMPLES,
+                                  &ret->findings) < 0) {
                 infp_report_done(ret);
                 return infp_fail(err, -ENOMEM, "no memory for the report");
         }

@@ -64,7 +64,7 @@ struct infp_report {
         struct infp_containers containers;
         struct infp_gpus gpus;
         struct infp_limits limits; /* what limited it */
-        struct infp_findings findings;
+        struct infp_bottlenecks findings;
         struct infp_heap_sums heap;
         struct infp_memory_accounts memory;
         struct infp_report_functions functions;

@@ -75,7 +75,7 @@ static int put_json(struct infp_out *out, const struct infp_report *report, cons
         infp_json_member_i64(&json, "to_unix_ms", report->to_unix_ns / 1000000);
         infp_json_member_f64(&json, "wall_s", report->wall_s);
         infp_json_member_str(&json, "headline", report->limits.n ? report->limits.headline : NULL);
-        infp_findings_members(&json, report, wanted->least);
+        infp_bottlenecks_members(&json, report, wanted->least);
         infp_calls_member(&json, calls, n, true);
         infp_json_object_end(&json);
         infp_str_putc(&out->text, '\n');
@@ -94,7 +94,7 @@ static int write_out(const struct infp_report *report, const struct infp_argumen
         else if (infp_output_is_json(arguments))
                 r = put_json(&output.out, report, wanted);
         else
-                infp_findings_text(&output.out, report, wanted->least), r = 0;
+                infp_bottlenecks_text(&output.out, report, wanted->least), r = 0;
         r = r < 0 ? infp_fail_errno(err, r, "cannot print the bottlenecks") : infp_output_finish(&output, err);
         infp_output_done(&output);
         return r;

@@ -54,16 +54,16 @@ static struct infp_report target(double cpu_s, double delay_s, double busy_perce
         return report;
 }
 
-static struct infp_findings find(struct infp_report *report)
+static struct infp_bottlenecks find(struct infp_report *report)
 {
-        struct infp_findings ret;
+        struct infp_bottlenecks ret;
 
         infp_limits_find(report, &report->limits);
-        assert_int_equal(infp_findings_find(report, INFP_HOTSPOT_SAMPLES, &ret), 0);
+        assert_int_equal(infp_bottlenecks_find(report, INFP_HOTSPOT_SAMPLES, &ret), 0);
         return ret;
 }
 
-static const struct infp_finding *get(const struct infp_findings *findings, const char *id)
+static const struct infp_bottleneck *get(const struct infp_bottlenecks *findings, const char *id)
 {
         for (unsigned i = 0; i < findings->n; i++)
                 if (!strcmp(findings->list[i].rule->id, id))
@@ -71,7 +71,7 @@ static const struct infp_finding *get(const struct infp_findings *findings, cons
         return NULL;
 }
 
-static const char *reason(const struct infp_findings *findings, const char *id)
+static const char *reason(const struct infp_bottlenecks *findings, const char *id)
 {
         for (unsigned i = 0; i < findings->n_unchecked; i++)
                 if (!strcmp(findings->unchecked[i].rule->id, id))
@@ -79,7 +79,7 @@ static const char *reason(const struct infp_findings *findings, const char *id)
         return NULL;
 }
 
-static bool is_clear(const struct infp_findings *findings, const char *id)
+static bool is_clear(const struct infp_bottlenecks *findings, const char *id)
 {
         for (unsigned i = 0; i < findings->n_clear; i++)
                 if (!strcmp(findings->clear[i]->id, id))
@@ -89,8 +89,8 @@ static bool is_clear(const struct infp_findings *findings, const char *id)
 
 static void expect(struct infp_report *report, const char *id, enum infp_severity severity, double share)
 {
-        struct infp_findings findings = find(report);
-        const struct infp_finding *f = get(&findings, id);
+        struct infp_bottlenecks findings = find(report);
+        const struct infp_bottleneck *f = get(&findings, id);
 
         if (!f)
                 fail_msg("%s was not found", id);
@@ -101,16 +101,16 @@ static void expect(struct infp_report *report, const char *id, enum infp_severit
         if (!isnan(share) && isnan(f->low) != (f->no_interval != NULL))
                 fail_msg("%s has neither an interval nor a reason", id);
         assert_true(f->n_lines > 0);
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
 }
 
 static void expect_clear(struct infp_report *report, const char *id)
 {
-        struct infp_findings findings = find(report);
+        struct infp_bottlenecks findings = find(report);
 
         if (!is_clear(&findings, id))
                 fail_msg("%s is not clear: %s", id, get(&findings, id) ? "found" : reason(&findings, id));
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
 }
 
 static size_t index_of(const char *id)
@@ -172,7 +172,7 @@ static void test_a_healthy_target(void **state)
 {
         struct infp_report report = target(6, 0.01, 30);
         struct infp_absence absent[] = { { "engine", "", "", "", "absent", "no port answers", "" } };
-        struct infp_findings findings;
+        struct infp_bottlenecks findings;
 
         (void) state;
         report.absences = (struct infp_absences){ .list = absent, .n = 1 };
@@ -183,11 +183,11 @@ static void test_a_healthy_target(void **state)
         assert_string_equal(reason(&findings, "gil-wait"), "who held the GIL was not sampled: record with --gil");
         assert_string_equal(reason(&findings, "queue"), "no port answers"); /* as `sources` has it */
         assert_string_equal(reason(&findings, "busy-wait"), "stacks were not sampled: record with --cpu");
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
         report.n_metrics = 0; /* a run of an older version */
         findings = find(&report);
         assert_non_null(strstr(reason(&findings, "cpu-neighbours"), "this run is older than that"));
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
 }
 
 static void test_throttled(void **state)
@@ -253,7 +253,7 @@ static void put_queue(struct infp_report *report, double waiting, double running
 static void test_a_queue_that_follows(void **state)
 {
         struct infp_report report = target(4, 6, 100);
-        struct infp_findings findings;
+        struct infp_bottlenecks findings;
 
         (void) state;
         put_queue(&report, 3, 1);
@@ -263,13 +263,13 @@ static void test_a_queue_that_follows(void **state)
         assert_string_equal(findings.list[0].rule->id, "cpu-neighbours");
         assert_string_equal(findings.list[1].rule->id, "queue");
         assert_ptr_equal(findings.list[1].cause, &findings.list[0]);
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
         report = target(4, 0.3, 100); /* 3 %: too little to explain a critical one */
         put_queue(&report, 3, 1);
         findings = find(&report);
         assert_string_equal(findings.list[0].rule->id, "queue");
         assert_null(findings.list[0].cause);
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
         put_queue(&report, 0, 1);
         expect_clear(&report, "queue");
 }
@@ -294,7 +294,7 @@ static void test_threads(void **state)
 {
         struct infp_report report = target(10, 0, 60);
         struct infp_code *code = &report.functions.code;
-        struct infp_findings findings;
+        struct infp_bottlenecks findings;
         double low, high;
 
         (void) state;
@@ -313,7 +313,7 @@ static void test_threads(void **state)
         infp_flame_interval(600, 1000, &low, &high);
         assert_true(fabs(get(&findings, "busy-wait")->low - low / 100) < 1e-9);
         assert_true(fabs(get(&findings, "busy-wait")->high - high / 100) < 1e-9);
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
 
         code->of[INFP_CODE_ALLOCATOR].seconds = 0.4;
         expect_clear(&report, "allocator");
@@ -326,13 +326,13 @@ static void test_threads(void **state)
         code->samples = 99;
         findings = find(&report);
         assert_string_equal(reason(&findings, "allocator"), "there are 99 samples, fewer than 100, which say little");
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
 }
 
 static void test_python(void **state)
 {
         struct infp_report report = target(10, 0, 60);
-        struct infp_findings findings;
+        struct infp_bottlenecks findings;
         double low, high;
 
         (void) state;
@@ -345,11 +345,11 @@ static void test_python(void **state)
         findings = find(&report);
         infp_flame_interval(500, 1000, &low, &high);
         assert_true(fabs(get(&findings, "gil-wait")->low - low / 100) < 1e-9);
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
         report.gil.n = 0;
         findings = find(&report);
         assert_non_null(strstr(reason(&findings, "gil-wait"), "no thread of Python"));
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
 
         report.torch =
                 (struct infp_torch_report){ .n_collections = 7, .collections_s = 0.6, .longest_collection_s = 0.2 };
@@ -361,7 +361,7 @@ static void test_python(void **state)
 static void test_memory(void **state)
 {
         struct infp_report report = target(1, 0, 30);
-        struct infp_findings findings;
+        struct infp_bottlenecks findings;
 
         (void) state;
         use = (struct infp_container_use){ .is_target = true, .first_t_ns = 1, .last_t_ns = 10000000001 };
@@ -393,7 +393,7 @@ static void test_memory(void **state)
         expect(&report, "memory-leak", INFP_SEVERITY_HIGH, NAN);
         findings = find(&report);
         assert_string_equal(get(&findings, "memory")->cause->rule->id, "memory-leak");
-        infp_findings_done(&findings);
+        infp_bottlenecks_done(&findings);
 }
 
 static void test_gpu(void **state)

@@ -41,18 +41,18 @@ enum infp_severity infp_severity_of(double share, const double *steps)
         return i > 0 ? (enum infp_severity)(i - 1) : INFP_SEVERITIES;
 }
 
-void infp_finding_line(struct infp_finding *finding, const char *format, ...)
+void infp_bottleneck_line(struct infp_bottleneck *finding, const char *format, ...)
 {
         va_list ap;
 
-        if (finding->n_lines == INFP_FINDING_LINES) /* bound: of many GPUs or engines, the first */
+        if (finding->n_lines == INFP_BOTTLENECK_LINES) /* bound: of many GPUs or engines, the first */
                 return;
         va_start(ap, format);
         vsnprintf(finding->lines[finding->n_lines++], sizeof(finding->lines[0]), format, ap);
         va_end(ap);
 }
 
-void infp_finding_share(struct infp_finding *finding, double share, const char *no_interval)
+void infp_bottleneck_share(struct infp_bottleneck *finding, double share, const char *no_interval)
 {
         finding->share = fmin(share, 1);
         finding->no_share = NULL;
@@ -60,12 +60,12 @@ void infp_finding_share(struct infp_finding *finding, double share, const char *
         finding->severity = infp_severity_of(share, finding->rule->steps);
 }
 
-void infp_finding_sampled(struct infp_finding *finding, double part, double whole, double effective, double scale)
+void infp_bottleneck_sampled(struct infp_bottleneck *finding, double part, double whole, double effective, double scale)
 {
         const double n = round(effective), k = round(n * part / whole);
         double low, high;
 
-        infp_finding_share(finding, part / whole * scale, "too few samples");
+        infp_bottleneck_share(finding, part / whole * scale, "too few samples");
         if (!isfinite(n) || n < 1 || k < 0 || k > n)
                 return;
         infp_flame_interval((uint64_t) k, (uint64_t) n, &low, &high);
@@ -75,21 +75,21 @@ void infp_finding_sampled(struct infp_finding *finding, double part, double whol
         finding->is_estimated = true;
 }
 
-void infp_finding_no_share(struct infp_finding *finding, enum infp_severity severity, const char *why)
+void infp_bottleneck_no_share(struct infp_bottleneck *finding, enum infp_severity severity, const char *why)
 {
         finding->share = NAN;
         finding->severity = severity;
         finding->no_share = finding->no_interval = why;
 }
 
-void infp_finding_places(struct infp_finding *finding, const struct infp_strings *strings,
-                         const struct infp_profile_places *places, double whole)
+void infp_bottleneck_places(struct infp_bottleneck *finding, const struct infp_strings *strings,
+                            const struct infp_profile_places *places, double whole)
 {
         /* bound: those that took most; the finding has the sum */
-        for (uint32_t i = 0; i < places->n && finding->n_places < INFP_FINDING_PLACES; i++) {
+        for (uint32_t i = 0; i < places->n && finding->n_places < INFP_BOTTLENECK_PLACES; i++) {
                 const struct infp_profile_place *place = &places->list[i];
 
-                finding->places[finding->n_places++] = (struct infp_finding_place){
+                finding->places[finding->n_places++] = (struct infp_bottleneck_place){
                         .function = infp_strings_get(strings, place->function),
                         .file = infp_strings_get(strings, place->file),
                         .line = place->line,
@@ -98,7 +98,7 @@ void infp_finding_places(struct infp_finding *finding, const struct infp_strings
         }
 }
 
-enum infp_rule_answer infp_finding_unchecked(struct infp_finding *finding, const char *format, ...)
+enum infp_rule_answer infp_bottleneck_unchecked(struct infp_bottleneck *finding, const char *format, ...)
 {
         va_list ap;
 
@@ -108,7 +108,7 @@ enum infp_rule_answer infp_finding_unchecked(struct infp_finding *finding, const
         return INFP_RULE_UNCHECKED;
 }
 
-const struct infp_limit *infp_finding_limit(const struct infp_report *report, enum infp_limit_resource resource)
+const struct infp_limit *infp_bottleneck_limit(const struct infp_report *report, enum infp_limit_resource resource)
 {
         for (unsigned i = 0; i < report->limits.n; i++)
                 if (report->limits.list[i].resource == resource)
@@ -116,19 +116,19 @@ const struct infp_limit *infp_finding_limit(const struct infp_report *report, en
         return NULL;
 }
 
-enum infp_rule_answer infp_finding_of_limit(const struct infp_report *report, enum infp_limit_resource resource,
-                                            struct infp_finding *ret)
+enum infp_rule_answer infp_bottleneck_of_limit(const struct infp_report *report, enum infp_limit_resource resource,
+                                               struct infp_bottleneck *ret)
 {
-        const struct infp_limit *limit = infp_finding_limit(report, resource);
+        const struct infp_limit *limit = infp_bottleneck_limit(report, resource);
 
         if (!limit)
                 return INFP_RULE_UNCHECKED;
         if (limit->state == INFP_LIMIT_NOT_CHECKED)
-                return infp_finding_unchecked(ret, "%s", limit->text);
+                return infp_bottleneck_unchecked(ret, "%s", limit->text);
         if (limit->state == INFP_LIMIT_FREE)
                 return INFP_RULE_CLEAR;
         ret->is_estimated = limit->is_estimated;
-        infp_finding_line(ret, "%s", limit->text);
+        infp_bottleneck_line(ret, "%s", limit->text);
         return INFP_RULE_FOUND;
 }
 
@@ -155,7 +155,7 @@ double infp_wanted_s(const struct infp_report *report)
 }
 
 /* Why it was not checked: as the rule itself says, as `sources` says, else what to record. */
-static void explain(const struct infp_report *report, const struct infp_rule *rule, struct infp_finding *f)
+static void explain(const struct infp_report *report, const struct infp_rule *rule, struct infp_bottleneck *f)
 {
         for (const char *const *collector = rule->collectors; collector && *collector && !*f->reason; collector++)
                 for (unsigned i = 0; i < report->absences.n && !*f->reason; i++) {
@@ -170,7 +170,7 @@ static void explain(const struct infp_report *report, const struct infp_rule *ru
 
 static int by_badness(const void *a, const void *b)
 {
-        const struct infp_finding *x = a, *y = b;
+        const struct infp_bottleneck *x = a, *y = b;
         const double u = isnan(x->share) ? -1 : x->share, v = isnan(y->share) ? -1 : y->share;
 
         if (x->severity != y->severity)
@@ -180,7 +180,7 @@ static int by_badness(const void *a, const void *b)
         return x->rule < y->rule ? -1 : x->rule > y->rule; /* a cause before what it explains */
 }
 
-static bool explains(const struct infp_finding *cause, const struct infp_finding *f)
+static bool explains(const struct infp_bottleneck *cause, const struct infp_bottleneck *f)
 {
         for (unsigned i = 0; i < INFP_RULE_CAUSES && f->rule->causes[i]; i++)
                 if (!strcmp(f->rule->causes[i], cause->rule->id))
@@ -189,7 +189,8 @@ static bool explains(const struct infp_finding *cause, const struct infp_finding
 }
 
 /* The worst of what may explain it; a low finding explains nothing that is worse. */
-static const struct infp_finding *cause_of(const struct infp_finding *list, unsigned n, const struct infp_finding *f)
+static const struct infp_bottleneck *cause_of(const struct infp_bottleneck *list, unsigned n,
+                                              const struct infp_bottleneck *f)
 {
         for (unsigned i = 0; i < n; i++)
                 if (&list[i] != f && explains(&list[i], f) &&
@@ -199,8 +200,9 @@ static const struct infp_finding *cause_of(const struct infp_finding *list, unsi
 }
 
 /* Puts each after what explains it. list is sorted, and `ret` has room; causes point into ret. */
-static unsigned put_with_consequences(const struct infp_finding *list, unsigned n, const struct infp_finding *cause,
-                                      const struct infp_finding *placed, struct infp_finding *ret, unsigned at)
+static unsigned put_with_consequences(const struct infp_bottleneck *list, unsigned n,
+                                      const struct infp_bottleneck *cause, const struct infp_bottleneck *placed,
+                                      struct infp_bottleneck *ret, unsigned at)
 {
         for (unsigned i = 0; i < n; i++) {
                 const unsigned mine = at;
@@ -214,7 +216,7 @@ static unsigned put_with_consequences(const struct infp_finding *list, unsigned 
         return at;
 }
 
-static int order(struct infp_finding *list, unsigned n, struct infp_findings *ret)
+static int order(struct infp_bottleneck *list, unsigned n, struct infp_bottlenecks *ret)
 {
         unsigned at;
 
@@ -230,12 +232,12 @@ static int order(struct infp_finding *list, unsigned n, struct infp_findings *re
         return 0;
 }
 
-static int apply(const struct infp_report *report, struct infp_finding *found, struct infp_findings *ret)
+static int apply(const struct infp_report *report, struct infp_bottleneck *found, struct infp_bottlenecks *ret)
 {
         unsigned n = 0;
 
         for (const struct infp_rule *rule = infp_rules; rule->id; rule++) {
-                struct infp_finding f = {
+                struct infp_bottleneck f = {
                         .rule = rule, .share = NAN, .low = NAN, .high = NAN, .severity = INFP_SEVERITIES
                 };
 
@@ -265,7 +267,7 @@ static int by_share(const void *a, const void *b)
         return x->share != y->share ? (x->share > y->share ? -1 : 1) : strcmp(x->function->name, y->function->name);
 }
 
-static int find_hotspots(const struct infp_flame *flame, struct infp_findings *ret)
+static int find_hotspots(const struct infp_flame *flame, struct infp_bottlenecks *ret)
 {
         for (uint32_t i = 0; i < flame->n_functions; i++) {
                 const struct infp_flame_function *f = &flame->functions[i];
@@ -286,14 +288,14 @@ static int find_hotspots(const struct infp_flame *flame, struct infp_findings *r
         return 0;
 }
 
-int infp_findings_find(const struct infp_report *report, uint64_t min_samples, struct infp_findings *ret)
+int infp_bottlenecks_find(const struct infp_report *report, uint64_t min_samples, struct infp_bottlenecks *ret)
 {
         const struct infp_report_functions *functions = &report->functions;
-        infp_autofree struct infp_finding *found = NULL;
+        infp_autofree struct infp_bottleneck *found = NULL;
         size_t n = 0;
         int r = 0;
 
-        *ret = (struct infp_findings){ 0 };
+        *ret = (struct infp_bottlenecks){ 0 };
         while (infp_rules[n].id)
                 n++;
         found = calloc(n + 1, sizeof(*found));
@@ -305,17 +307,17 @@ int infp_findings_find(const struct infp_report *report, uint64_t min_samples, s
                     functions->flames[i].samples >= min_samples)
                         r = find_hotspots(&functions->flames[i], ret);
         if (r < 0)
-                infp_findings_done(ret);
+                infp_bottlenecks_done(ret);
         return r;
 }
 
-void infp_findings_done(struct infp_findings *findings)
+void infp_bottlenecks_done(struct infp_bottlenecks *findings)
 {
         free(findings->list);
         free(findings->unchecked);
         free(findings->clear);
         free(findings->hotspots);
-        *findings = (struct infp_findings){ 0 };
+        *findings = (struct infp_bottlenecks){ 0 };
 }
 
 void infp_rule_query(struct infp_str *out, const struct infp_rule *rule, const struct infp_report *report)

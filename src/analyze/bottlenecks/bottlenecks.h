@@ -30,10 +30,10 @@ const char *infp_severity_name(enum infp_severity severity);            /* "low"
 int infp_severity_by_name(const char *name);                            /* or -ENOENT */
 enum infp_severity infp_severity_of(double share, const double *steps); /* steps: INFP_SEVERITIES shares, 0..1 */
 
-struct infp_finding;
+struct infp_bottleneck;
 enum infp_rule_answer { INFP_RULE_FOUND, INFP_RULE_CLEAR, INFP_RULE_UNCHECKED };
 
-enum { INFP_RULE_CAUSES = 16, INFP_FINDING_LINES = 6, INFP_FINDING_PLACES = 5 };
+enum { INFP_RULE_CAUSES = 16, INFP_BOTTLENECK_LINES = 6, INFP_BOTTLENECK_PLACES = 5 };
 
 struct infp_rule {
         const char *id;    /* "cpu-throttled" */
@@ -43,7 +43,7 @@ struct infp_rule {
         double steps[INFP_SEVERITIES];
         const char *const *collectors; /* whose rows in `sources` say why it was not checked; ended by NULL */
         const char *unchecked;         /* said where these have no reason */
-        enum infp_rule_answer (*find)(const struct infp_report *report, struct infp_finding *ret);
+        enum infp_rule_answer (*find)(const struct infp_report *report, struct infp_bottleneck *ret);
         const char *means, *decided, *why;    /* for docs; why: these thresholds */
         const char *advice, *verify;          /* for people, a sentence or two each */
         const char *sql;                      /* {range}: a condition on t_ns; {gpus}: the table of the GPUs */
@@ -51,21 +51,21 @@ struct infp_rule {
 };
 extern const struct infp_rule infp_rules[]; /* ended by id NULL; a cause comes before what it explains */
 
-struct infp_finding {
+struct infp_bottleneck {
         const struct infp_rule *rule;
         enum infp_severity severity;
         double share;                       /* 0..1; NAN: not known */
         double low, high;                   /* its 95 % interval; NAN: none */
         const char *no_share, *no_interval; /* why; NULL: there is one */
         bool is_estimated;
-        const struct infp_finding *cause; /* that explains it; NULL: none */
+        const struct infp_bottleneck *cause; /* that explains it; NULL: none */
         unsigned n_lines, n_places;
-        char lines[INFP_FINDING_LINES][400]; /* the evidence */
-        struct infp_finding_place {
+        char lines[INFP_BOTTLENECK_LINES][400]; /* the evidence */
+        struct infp_bottleneck_place {
                 const char *function, *file; /* NULL: not known; borrowed of the report */
                 int64_t line;                /* 0: not known */
                 double share;                /* of what the finding is about; NAN: not known */
-        } places[INFP_FINDING_PLACES];
+        } places[INFP_BOTTLENECK_PLACES];
         char reason[320]; /* why it was not checked */
 };
 
@@ -86,10 +86,10 @@ struct infp_heap_sums {
         char process[64], place[200]; /* of the fastest leak; "" none */
 };
 
-struct infp_findings {
-        struct infp_finding *list; /* causes first, the worst first; each with what it explains just below */
+struct infp_bottlenecks {
+        struct infp_bottleneck *list; /* causes first, the worst first; each with what it explains just below */
         unsigned n;
-        struct infp_finding *unchecked; /* in the order of the rules */
+        struct infp_bottleneck *unchecked; /* in the order of the rules */
         unsigned n_unchecked;
         const struct infp_rule **clear;
         unsigned n_clear;
@@ -104,7 +104,7 @@ extern const double infp_hotspot_steps[INFP_SEVERITIES];
 int infp_heap_sums_read(struct infp_run *run, const struct infp_range *range, struct infp_heap_sums *ret,
                         struct infp_err *err);
 /* After all else of the report was read. min_samples: of the profile, for hotspots. -ENOMEM. */
-int infp_findings_find(const struct infp_report *report, uint64_t min_samples, struct infp_findings *ret);
+int infp_bottlenecks_find(const struct infp_report *report, uint64_t min_samples, struct infp_bottlenecks *ret);
 /* The rule's SQL for the range of the report; NULL: of a whole run. */
 void infp_rule_query(struct infp_str *out, const struct infp_rule *rule, const struct infp_report *report);
-void infp_findings_done(struct infp_findings *findings);
+void infp_bottlenecks_done(struct infp_bottlenecks *findings);

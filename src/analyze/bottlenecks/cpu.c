@@ -21,18 +21,19 @@ static double throttled_s(const struct infp_report *report)
         return isnan(ret) ? 0 : ret;
 }
 
-enum infp_rule_answer infp_rule_throttled(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_throttled(const struct infp_report *report, struct infp_bottleneck *ret)
 {
-        const struct infp_limit *limit = infp_finding_limit(report, INFP_LIMIT_THROTTLING);
-        const enum infp_rule_answer answer = infp_finding_of_limit(report, INFP_LIMIT_THROTTLING, ret);
+        const struct infp_limit *limit = infp_bottleneck_limit(report, INFP_LIMIT_THROTTLING);
+        const enum infp_rule_answer answer = infp_bottleneck_of_limit(report, INFP_LIMIT_THROTTLING, ret);
         const double held = throttled_s(report), whole = fmax(infp_wanted_s(report), report->tree_cpu_s + held);
 
         if (answer != INFP_RULE_FOUND)
                 return answer;
-        infp_finding_share(ret, held / whole, counted);
+        infp_bottleneck_share(ret, held / whole, counted);
         if (ret->severity == INFP_SEVERITIES && limit->share >= periods_least)
                 ret->severity = INFP_SEVERITY_LOW;
-        infp_finding_line(ret, "it used %s CPUs on average", infp_fixed(report->tree_cpu_s / report->wall_s, 2).text);
+        infp_bottleneck_line(ret, "it used %s CPUs on average",
+                             infp_fixed(report->tree_cpu_s / report->wall_s, 2).text);
         return INFP_RULE_FOUND;
 }
 
@@ -65,67 +66,67 @@ static bool find_delay(const struct infp_report *report, struct delay *ret)
         return true;
 }
 
-static enum infp_rule_answer no_delay(const struct infp_report *report, struct infp_finding *ret)
+static enum infp_rule_answer no_delay(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         if (infp_limit_is_host(report))
-                return infp_finding_unchecked(
+                return infp_bottleneck_unchecked(
                         ret, "the machine is recorded, which has no neighbours; record a command, or a "
                              "process with --pid");
         return INFP_RULE_UNCHECKED;
 }
 
-static void put_delay(const struct infp_report *report, const struct delay *delay, struct infp_finding *ret)
+static void put_delay(const struct infp_report *report, const struct delay *delay, struct infp_bottleneck *ret)
 {
-        infp_finding_line(ret,
-                          "its threads were ready without a CPU for %s in total (%s threads on average), while they "
-                          "ran on %s of its %s CPUs",
-                          infp_human(delay->all_s, "seconds", "s", false).text,
-                          infp_fixed(delay->all_s / report->wall_s, 2).text,
-                          infp_fixed(report->tree_cpu_s / report->wall_s, 2).text, infp_number(delay->allowed).text);
+        infp_bottleneck_line(ret,
+                             "its threads were ready without a CPU for %s in total (%s threads on average), while they "
+                             "ran on %s of its %s CPUs",
+                             infp_human(delay->all_s, "seconds", "s", false).text,
+                             infp_fixed(delay->all_s / report->wall_s, 2).text,
+                             infp_fixed(report->tree_cpu_s / report->wall_s, 2).text, infp_number(delay->allowed).text);
         ret->is_estimated = true;
 }
 
-enum infp_rule_answer infp_rule_neighbours(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_neighbours(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         struct delay delay;
 
         if (!find_delay(report, &delay))
                 return no_delay(report, ret);
-        infp_finding_share(ret, delay.others_s / infp_wanted_s(report),
-                           "the wait is counted by the kernel; whose fault it is is told by averages");
+        infp_bottleneck_share(ret, delay.others_s / infp_wanted_s(report),
+                              "the wait is counted by the kernel; whose fault it is is told by averages");
         put_delay(report, &delay, ret);
-        infp_finding_line(ret, "other processes used %s of the machine's %s CPUs meanwhile",
-                          infp_fixed(delay.others, 2).text, infp_fixed(report->n_cpus, 0).text);
+        infp_bottleneck_line(ret, "other processes used %s of the machine's %s CPUs meanwhile",
+                             infp_fixed(delay.others, 2).text, infp_fixed(report->n_cpus, 0).text);
         return INFP_RULE_FOUND;
 }
 
-enum infp_rule_answer infp_rule_saturated(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_saturated(const struct infp_report *report, struct infp_bottleneck *ret)
 {
-        const struct infp_limit *limit = infp_finding_limit(report, INFP_LIMIT_CPU);
+        const struct infp_limit *limit = infp_bottleneck_limit(report, INFP_LIMIT_CPU);
         const double used = report->tree_cpu_s / report->wall_s;
         struct delay delay;
 
         if (infp_limit_is_host(report) && limit && limit->state == INFP_LIMIT_REACHED) {
-                infp_finding_line(ret, "%s", limit->text);
-                infp_finding_no_share(ret, INFP_SEVERITY_MEDIUM,
-                                      "how long threads waited for a CPU is known of a target only");
+                infp_bottleneck_line(ret, "%s", limit->text);
+                infp_bottleneck_no_share(ret, INFP_SEVERITY_MEDIUM,
+                                         "how long threads waited for a CPU is known of a target only");
                 return INFP_RULE_FOUND;
         }
         if (!find_delay(report, &delay))
-                return infp_limit_is_host(report) ? infp_finding_of_limit(report, INFP_LIMIT_CPU, ret)
+                return infp_limit_is_host(report) ? infp_bottleneck_of_limit(report, INFP_LIMIT_CPU, ret)
                                                   : INFP_RULE_UNCHECKED;
-        infp_finding_share(ret, delay.own_s / infp_wanted_s(report), counted);
+        infp_bottleneck_share(ret, delay.own_s / infp_wanted_s(report), counted);
         put_delay(report, &delay, ret);
         if (used >= 0.9 * delay.allowed) {
-                infp_finding_line(ret, "it used %s %% of the CPUs that it may use: more work needs more CPU",
-                                  infp_fixed(100 * used / delay.allowed, 0).text);
+                infp_bottleneck_line(ret, "it used %s %% of the CPUs that it may use: more work needs more CPU",
+                                     infp_fixed(100 * used / delay.allowed, 0).text);
                 if (ret->severity == INFP_SEVERITIES || ret->severity < INFP_SEVERITY_MEDIUM)
                         ret->severity = INFP_SEVERITY_MEDIUM;
         }
         return INFP_RULE_FOUND;
 }
 
-enum infp_rule_answer infp_rule_one_thread(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_one_thread(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         const struct infp_busy *busy = &report->functions.busy;
         const double used = report->tree_cpu_s / report->wall_s, allowed = infp_limit_cpus_allowed(report),
@@ -134,14 +135,14 @@ enum infp_rule_answer infp_rule_one_thread(const struct infp_report *report, str
         if (!(busy->seconds > 0))
                 return INFP_RULE_UNCHECKED;
         if (isnan(used) || isnan(allowed))
-                return infp_finding_unchecked(ret, "the CPUs that the target used, or may use, are not known");
+                return infp_bottleneck_unchecked(ret, "the CPUs that the target used, or may use, are not known");
         if (!(thread >= 0.9) || !(allowed >= 2) || !(used < 0.7 * allowed))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(
+        infp_bottleneck_line(
                 ret, "thread %lld was busy %s %% of the time, by its samples, while the target used %s of its %s CPUs",
                 (long long) busy->tid, infp_fixed(fmin(100 * thread, 100), 0).text, infp_fixed(used, 2).text,
                 infp_number(allowed).text);
-        infp_finding_no_share(ret, INFP_SEVERITY_MEDIUM, "what of it could run in other threads is not known");
+        infp_bottleneck_no_share(ret, INFP_SEVERITY_MEDIUM, "what of it could run in other threads is not known");
         ret->is_estimated = true;
         return INFP_RULE_FOUND;
 }

@@ -13,23 +13,23 @@ static double mean_of(const struct infp_report_engine *e, enum infp_engine_gauge
         return stat->n && stat->min >= 0 && stat->max <= 1e9 ? infp_stat_mean(stat) : NAN;
 }
 
-enum infp_rule_answer infp_rule_cache(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_cache(const struct infp_report *report, struct infp_bottleneck *ret)
 {
-        const enum infp_rule_answer answer = infp_finding_of_limit(report, INFP_LIMIT_CACHE, ret);
-        const bool preempted =
-                answer == INFP_RULE_FOUND && infp_finding_limit(report, INFP_LIMIT_CACHE)->state == INFP_LIMIT_REACHED;
+        const enum infp_rule_answer answer = infp_bottleneck_of_limit(report, INFP_LIMIT_CACHE, ret);
+        const bool preempted = answer == INFP_RULE_FOUND &&
+                               infp_bottleneck_limit(report, INFP_LIMIT_CACHE)->state == INFP_LIMIT_REACHED;
 
         if (answer != INFP_RULE_FOUND)
                 return answer;
-        infp_finding_no_share(ret, preempted ? INFP_SEVERITY_HIGH : INFP_SEVERITY_LOW,
-                              "engines do not say how long preempted requests were computed again");
+        infp_bottleneck_no_share(ret, preempted ? INFP_SEVERITY_HIGH : INFP_SEVERITY_LOW,
+                                 "engines do not say how long preempted requests were computed again");
         return INFP_RULE_FOUND;
 }
 
 /* By Little's law the requests that wait, divided by all in the engine, are the share of their time that requests waited. */
-enum infp_rule_answer infp_rule_queue(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_queue(const struct infp_report *report, struct infp_bottleneck *ret)
 {
-        const enum infp_rule_answer answer = infp_finding_of_limit(report, INFP_LIMIT_QUEUE, ret);
+        const enum infp_rule_answer answer = infp_bottleneck_of_limit(report, INFP_LIMIT_QUEUE, ret);
         double worst = NAN;
 
         if (answer != INFP_RULE_FOUND)
@@ -42,20 +42,20 @@ enum infp_rule_answer infp_rule_queue(const struct infp_report *report, struct i
                 if (isnan(waiting) || isnan(running) || !(waiting >= waits_least))
                         continue;
                 worst = fmax(worst, waiting / (waiting + running));
-                infp_finding_line(
+                infp_bottleneck_line(
                         ret, "engine %lld: %s requests waited and %s ran on average; %s waited first, %s at the end",
                         (long long) e->number, infp_fixed(waiting, 2).text, infp_fixed(running, 2).text,
                         infp_number(stat->first).text, infp_number(stat->last).text);
         }
         if (isnan(worst))
-                infp_finding_no_share(ret, INFP_SEVERITY_MEDIUM, "the engine does not report how many requests run");
+                infp_bottleneck_no_share(ret, INFP_SEVERITY_MEDIUM, "the engine does not report how many requests run");
         else
-                infp_finding_share(ret, worst,
-                                   "from the engine's gauges at each scrape; what was between them is not known");
+                infp_bottleneck_share(ret, worst,
+                                      "from the engine's gauges at each scrape; what was between them is not known");
         return INFP_RULE_FOUND;
 }
 
-enum infp_rule_answer infp_rule_batch(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_batch(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         double worst = NAN;
 
@@ -68,13 +68,14 @@ enum infp_rule_answer infp_rule_batch(const struct infp_report *report, struct i
                         continue;
                 worst = fmax(worst, waiting >= waits_least ? empty : 0);
                 if (waiting >= waits_least && empty >= ret->rule->steps[0])
-                        infp_finding_line(ret,
-                                          "engine %lld worked on %s requests of the %s that it can, while %s waited",
-                                          (long long) e->number, infp_fixed(running, 2).text,
-                                          infp_fixed(e->max_seqs, 0).text, infp_fixed(waiting, 2).text);
+                        infp_bottleneck_line(ret,
+                                             "engine %lld worked on %s requests of the %s that it can, while %s waited",
+                                             (long long) e->number, infp_fixed(running, 2).text,
+                                             infp_fixed(e->max_seqs, 0).text, infp_fixed(waiting, 2).text);
         }
         if (isnan(worst))
                 return INFP_RULE_UNCHECKED;
-        infp_finding_share(ret, worst, "from the engine's gauges at each scrape; what was between them is not known");
+        infp_bottleneck_share(ret, worst,
+                              "from the engine's gauges at each scrape; what was between them is not known");
         return INFP_RULE_FOUND;
 }

@@ -21,7 +21,7 @@ static bool is_of_target(const struct infp_report *report, const struct infp_gpu
         return any;
 }
 
-enum infp_rule_answer infp_rule_gpu_held(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_gpu_held(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         static const struct {
                 enum infp_gpu_figure figure;
@@ -39,12 +39,12 @@ enum infp_rule_answer infp_rule_gpu_held(const struct infp_report *report, struc
 
                         worst = fmax(worst, held);
                         if (held >= ret->rule->steps[0])
-                                infp_finding_line(ret, "%s: its clocks were held down by %s %s %% of the time",
-                                                  gpu->domain, by[k].words, infp_fixed(100 * held, 0).text);
+                                infp_bottleneck_line(ret, "%s: its clocks were held down by %s %s %% of the time",
+                                                     gpu->domain, by[k].words, infp_fixed(100 * held, 0).text);
                 }
         if (isnan(worst))
                 return INFP_RULE_UNCHECKED;
-        infp_finding_share(ret, worst, "counted by the driver, not sampled");
+        infp_bottleneck_share(ret, worst, "counted by the driver, not sampled");
         return INFP_RULE_FOUND;
 }
 
@@ -62,7 +62,7 @@ static bool is_little_asked(const struct infp_report *report)
         return false;
 }
 
-enum infp_rule_answer infp_rule_gpu_idle(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_gpu_idle(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         const struct infp_gpu *idlest = NULL;
         double least = NAN;
@@ -80,8 +80,9 @@ enum infp_rule_answer infp_rule_gpu_idle(const struct infp_report *report, struc
                 return INFP_RULE_UNCHECKED;
         if (!idlest || !(least < idle_below) || is_little_asked(report))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(ret, "a kernel ran on %s %s %% of the time", idlest->domain, infp_fixed(100 * least, 0).text);
-        infp_finding_share(ret, 1 - least, "the driver's own averages, whose errors are not known");
+        infp_bottleneck_line(ret, "a kernel ran on %s %s %% of the time", idlest->domain,
+                             infp_fixed(100 * least, 0).text);
+        infp_bottleneck_share(ret, 1 - least, "the driver's own averages, whose errors are not known");
         ret->severity = least < idle_high ? INFP_SEVERITY_HIGH : INFP_SEVERITY_MEDIUM;
         return INFP_RULE_FOUND;
 }
@@ -95,7 +96,7 @@ static bool has_cache(const struct infp_report *report)
         return false;
 }
 
-enum infp_rule_answer infp_rule_gpu_memory(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_gpu_memory(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         const struct infp_gpu *fullest = NULL;
         double most = NAN;
@@ -114,10 +115,10 @@ enum infp_rule_answer infp_rule_gpu_memory(const struct infp_report *report, str
                 return INFP_RULE_UNCHECKED;
         if (!(most > memory_high) || has_cache(report))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(ret, "up to %s %% of the memory of %s was in use", infp_fixed(100 * most, 0).text,
-                          fullest->domain);
-        infp_finding_no_share(ret, most > memory_critical ? INFP_SEVERITY_CRITICAL : INFP_SEVERITY_HIGH,
-                              "full memory takes no time until something does not fit");
+        infp_bottleneck_line(ret, "up to %s %% of the memory of %s was in use", infp_fixed(100 * most, 0).text,
+                             fullest->domain);
+        infp_bottleneck_no_share(ret, most > memory_critical ? INFP_SEVERITY_CRITICAL : INFP_SEVERITY_HIGH,
+                                 "full memory takes no time until something does not fit");
         return INFP_RULE_FOUND;
 }
 
@@ -138,7 +139,7 @@ static double link_bytes(double generation, double lanes)
         return generation >= 1 && at < (int) INFP_COUNT(per_lane) && lanes > 0 ? per_lane[at] * lanes : NAN;
 }
 
-enum infp_rule_answer infp_rule_pcie(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_pcie(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         static const char *const ways[][2] = { { "gPcieRxBytes", "gPcieRxKbps" }, { "gPcieTxBytes", "gPcieTxKbps" } };
         double worst = NAN;
@@ -154,12 +155,12 @@ enum infp_rule_answer infp_rule_pcie(const struct infp_report *report, struct in
 
                         worst = fmax(worst, share);
                         if (share >= ret->rule->steps[0])
-                                infp_finding_line(ret, "%s moved %s %s it, %s %% of what its link can carry",
-                                                  gpu->domain, infp_human(rate, "bytes", "bytes", true).text,
-                                                  k ? "from" : "to", infp_fixed(100 * share, 0).text);
+                                infp_bottleneck_line(ret, "%s moved %s %s it, %s %% of what its link can carry",
+                                                     gpu->domain, infp_human(rate, "bytes", "bytes", true).text,
+                                                     k ? "from" : "to", infp_fixed(100 * share, 0).text);
                 }
         if (isnan(worst))
                 return INFP_RULE_UNCHECKED;
-        infp_finding_share(ret, worst, "counted by the driver, not sampled");
+        infp_bottleneck_share(ret, worst, "counted by the driver, not sampled");
         return INFP_RULE_FOUND;
 }

@@ -14,7 +14,7 @@ static const double faults_least = 10;    /* a second, from disk */
 static const double leak_least = 1 << 20; /* bytes; the steps of systems.md 1.4 */
 static const double leak_high = 10 << 20, leak_critical = 100 << 20;
 
-enum infp_rule_answer infp_rule_oom(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_oom(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         double killed = 0;
         bool any = false;
@@ -30,30 +30,31 @@ enum infp_rule_answer infp_rule_oom(const struct infp_report *report, struct inf
                 return INFP_RULE_UNCHECKED;
         if (!(killed > 0))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(ret, "the kernel killed %s process%s of the target's control group",
-                          infp_fixed(killed, 0).text, killed == 1 ? "" : "es");
-        infp_finding_no_share(ret, INFP_SEVERITY_CRITICAL, "what a killed process would have done is not known");
+        infp_bottleneck_line(ret, "the kernel killed %s process%s of the target's control group",
+                             infp_fixed(killed, 0).text, killed == 1 ? "" : "es");
+        infp_bottleneck_no_share(ret, INFP_SEVERITY_CRITICAL, "what a killed process would have done is not known");
         return INFP_RULE_FOUND;
 }
 
-enum infp_rule_answer infp_rule_memory(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_memory(const struct infp_report *report, struct infp_bottleneck *ret)
 {
-        const enum infp_rule_answer answer = infp_finding_of_limit(report, INFP_LIMIT_MEMORY, ret);
-        const struct infp_limit *limit = infp_finding_limit(report, INFP_LIMIT_MEMORY);
+        const enum infp_rule_answer answer = infp_bottleneck_of_limit(report, INFP_LIMIT_MEMORY, ret);
+        const struct infp_limit *limit = infp_bottleneck_limit(report, INFP_LIMIT_MEMORY);
         const double own = infp_limit_own_waited(report, INFP_CONTAINER_MEMORY_SOME);
 
         if (answer != INFP_RULE_FOUND)
                 return answer;
         if (own > 0)
-                infp_finding_share(ret, own, "counted by the kernel, not sampled");
+                infp_bottleneck_share(ret, own, "counted by the kernel, not sampled");
         else if (limit->state == INFP_LIMIT_REACHED && !isnan(limit->share))
-                infp_finding_share(ret, limit->share, "counted by the kernel for the whole machine");
+                infp_bottleneck_share(ret, limit->share, "counted by the kernel for the whole machine");
         if (ret->severity == INFP_SEVERITIES)
-                infp_finding_no_share(ret, INFP_SEVERITY_LOW, "nothing waited for memory yet, as far as was measured");
+                infp_bottleneck_no_share(ret, INFP_SEVERITY_LOW,
+                                         "nothing waited for memory yet, as far as was measured");
         return INFP_RULE_FOUND;
 }
 
-enum infp_rule_answer infp_rule_swap(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_swap(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         const double swap = infp_report_max(report, "tree_swap_bytes"),
                      faults = infp_report_mean(report, "tree_major_faults");
@@ -63,19 +64,20 @@ enum infp_rule_answer infp_rule_swap(const struct infp_report *report, struct in
         if (!(swap >= swap_least) && !(faults >= faults_least))
                 return INFP_RULE_CLEAR;
         if (swap >= swap_least)
-                infp_finding_line(ret, "up to %s of the target was in swap", infp_human(swap, "bytes", "", false).text);
+                infp_bottleneck_line(ret, "up to %s of the target was in swap",
+                                     infp_human(swap, "bytes", "", false).text);
         if (faults > 0)
-                infp_finding_line(ret, "it waited for a page from a disk %s times a second (major faults)",
-                                  infp_number(faults).text);
-        infp_finding_no_share(ret,
-                              !(faults >= faults_least) ? INFP_SEVERITY_LOW
-                              : swap >= swap_least      ? INFP_SEVERITY_HIGH
-                                                        : INFP_SEVERITY_MEDIUM,
-                              "the kernel counts such faults, not how long they took");
+                infp_bottleneck_line(ret, "it waited for a page from a disk %s times a second (major faults)",
+                                     infp_number(faults).text);
+        infp_bottleneck_no_share(ret,
+                                 !(faults >= faults_least) ? INFP_SEVERITY_LOW
+                                 : swap >= swap_least      ? INFP_SEVERITY_HIGH
+                                                           : INFP_SEVERITY_MEDIUM,
+                                 "the kernel counts such faults, not how long they took");
         return INFP_RULE_FOUND;
 }
 
-enum infp_rule_answer infp_rule_leak(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_leak(const struct infp_report *report, struct infp_bottleneck *ret)
 {
         const struct infp_heap_sums *heap = &report->heap;
         const double bytes = heap->leaked_bytes;
@@ -84,32 +86,32 @@ enum infp_rule_answer infp_rule_leak(const struct infp_report *report, struct in
                 return INFP_RULE_UNCHECKED;
         if (!(bytes > leak_least))
                 return INFP_RULE_CLEAR;
-        infp_finding_line(ret, "%u stack%s hold%s %s that grow by %s a second%s", heap->n_leaks,
-                          heap->n_leaks == 1 ? "" : "s", heap->n_leaks == 1 ? "s" : "",
-                          infp_human(bytes, "bytes", "", false).text,
-                          infp_human(heap->leak_rate, "bytes", "", false).text,
-                          heap->is_sampled ? " (estimated from sampled blocks)" : "");
+        infp_bottleneck_line(ret, "%u stack%s hold%s %s that grow by %s a second%s", heap->n_leaks,
+                             heap->n_leaks == 1 ? "" : "s", heap->n_leaks == 1 ? "s" : "",
+                             infp_human(bytes, "bytes", "", false).text,
+                             infp_human(heap->leak_rate, "bytes", "", false).text,
+                             heap->is_sampled ? " (estimated from sampled blocks)" : "");
         if (*heap->place)
-                infp_finding_line(ret, "the fastest: %s, in %s", heap->place, heap->process);
-        infp_finding_no_share(ret,
-                              bytes > leak_critical ? INFP_SEVERITY_CRITICAL
-                              : bytes > leak_high   ? INFP_SEVERITY_HIGH
-                                                    : INFP_SEVERITY_MEDIUM,
-                              "a leak takes memory, not time");
+                infp_bottleneck_line(ret, "the fastest: %s, in %s", heap->place, heap->process);
+        infp_bottleneck_no_share(ret,
+                                 bytes > leak_critical ? INFP_SEVERITY_CRITICAL
+                                 : bytes > leak_high   ? INFP_SEVERITY_HIGH
+                                                       : INFP_SEVERITY_MEDIUM,
+                                 "a leak takes memory, not time");
         ret->is_estimated = heap->is_sampled;
         return INFP_RULE_FOUND;
 }
 
-enum infp_rule_answer infp_rule_io(const struct infp_report *report, struct infp_finding *ret)
+enum infp_rule_answer infp_rule_io(const struct infp_report *report, struct infp_bottleneck *ret)
 {
-        const enum infp_rule_answer answer = infp_finding_of_limit(report, INFP_LIMIT_IO, ret);
-        const struct infp_limit *limit = infp_finding_limit(report, INFP_LIMIT_IO);
+        const enum infp_rule_answer answer = infp_bottleneck_of_limit(report, INFP_LIMIT_IO, ret);
+        const struct infp_limit *limit = infp_bottleneck_limit(report, INFP_LIMIT_IO);
 
         if (answer != INFP_RULE_FOUND)
                 return answer;
-        infp_finding_share(ret, limit->share,
-                           limit->is_estimated ? "counted by the kernel for the whole machine"
-                                               : "counted by the kernel, not sampled");
+        infp_bottleneck_share(ret, limit->share,
+                              limit->is_estimated ? "counted by the kernel for the whole machine"
+                                                  : "counted by the kernel, not sampled");
         if (limit->is_estimated && limit->state == INFP_LIMIT_NEAR && ret->severity < INFP_SEVERITIES)
                 ret->severity = INFP_SEVERITY_LOW; /* whose wait it is is a guess */
         return INFP_RULE_FOUND;

@@ -39,7 +39,7 @@ static void put_limits(struct infp_str *out, const struct infp_limits *limits)
 }
 
 /* The evidence, what to try and the query, which the browser opens at a click; all of it is there without script. */
-static void put_finding(struct infp_str *out, const struct infp_report *report, const struct infp_finding *f)
+static void put_finding(struct infp_str *out, const struct infp_report *report, const struct infp_bottleneck *f)
 {
         infp_autostr struct infp_str query = { 0 };
 

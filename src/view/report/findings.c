@@ -15,7 +15,7 @@ static struct human percent(double share)
         return infp_fixed(100 * share, share < 0.0995 ? 1 : 0);
 }
 
-static void put_title(struct infp_str *out, const struct infp_finding *f)
+static void put_title(struct infp_str *out, const struct infp_bottleneck *f)
 {
         infp_str_printf(out, "%s (%s)", f->rule->title, f->rule->id);
         if (isnan(f->share))
@@ -26,7 +26,7 @@ static void put_title(struct infp_str *out, const struct infp_finding *f)
         infp_str_printf(out, " of %s%s", f->rule->of, f->is_estimated ? ", estimated" : "");
 }
 
-static void put_place(struct infp_str *out, const struct infp_finding_place *place)
+static void put_place(struct infp_str *out, const struct infp_bottleneck_place *place)
 {
         infp_str_puts(out, place->function ? place->function : "(a stack without names)");
         if (place->file && place->line)
@@ -37,7 +37,7 @@ static void put_place(struct infp_str *out, const struct infp_finding_place *pla
                 infp_str_printf(out, " %s %%", percent(place->share).text);
 }
 
-static void put_evidence(struct infp_out *out, const struct infp_finding *f)
+static void put_evidence(struct infp_out *out, const struct infp_bottleneck *f)
 {
         infp_autostr struct infp_str where = { 0 };
 
@@ -51,7 +51,7 @@ static void put_evidence(struct infp_out *out, const struct infp_finding *f)
                 infp_report_line(out, "where", "%s", where.data);
 }
 
-static void put_finding(struct infp_out *out, const struct infp_report *report, const struct infp_finding *f)
+static void put_finding(struct infp_out *out, const struct infp_report *report, const struct infp_bottleneck *f)
 {
         infp_autostr struct infp_str title = { 0 }, query = { 0 };
 
@@ -69,7 +69,7 @@ static void put_finding(struct infp_out *out, const struct infp_report *report, 
         infp_report_line(out, "query", "%s", query.data ? query.data : "");
 }
 
-static void put_hotspots(struct infp_out *out, const struct infp_findings *findings)
+static void put_hotspots(struct infp_out *out, const struct infp_bottlenecks *findings)
 {
         if (!findings->n_hotspots)
                 return;
@@ -83,7 +83,7 @@ static void put_hotspots(struct infp_out *out, const struct infp_findings *findi
         }
 }
 
-static void put_rest(struct infp_out *out, const struct infp_findings *findings)
+static void put_rest(struct infp_out *out, const struct infp_bottlenecks *findings)
 {
         infp_autostr struct infp_str clear = { 0 };
 
@@ -98,9 +98,9 @@ static void put_rest(struct infp_out *out, const struct infp_findings *findings)
                                  findings->unchecked[i].reason);
 }
 
-void infp_findings_text(struct infp_out *out, const struct infp_report *report, enum infp_severity least)
+void infp_bottlenecks_text(struct infp_out *out, const struct infp_report *report, enum infp_severity least)
 {
-        const struct infp_findings *findings = &report->findings;
+        const struct infp_bottlenecks *findings = &report->findings;
         unsigned n = 0;
 
         infp_report_title(out, "Bottlenecks");
@@ -120,13 +120,13 @@ void infp_findings_text(struct infp_out *out, const struct infp_report *report, 
 void infp_report_findings(struct infp_out *out, const struct infp_report *report)
 {
         if (report->limits.n)
-                infp_findings_text(out, report, INFP_SEVERITY_LOW);
+                infp_bottlenecks_text(out, report, INFP_SEVERITY_LOW);
 }
 
 /* The worst, without what follows from it: a line each. */
 void infp_report_findings_short(struct infp_out *out, const struct infp_report *report)
 {
-        const struct infp_findings *findings = &report->findings;
+        const struct infp_bottlenecks *findings = &report->findings;
         unsigned n = 0;
 
         if (!findings->n)
@@ -148,7 +148,7 @@ void infp_report_findings_short(struct infp_out *out, const struct infp_report *
 
 /* JSON */
 
-static void put_places(struct infp_json *json, const struct infp_finding *f)
+static void put_places(struct infp_json *json, const struct infp_bottleneck *f)
 {
         infp_json_key(json, "functions");
         infp_json_array(json);
@@ -176,7 +176,7 @@ static void put_call(struct infp_json *json, const char *function)
         infp_json_member_str(json, "null_because", function ? INFP_CALLS_UNKNOWN : INFP_NO_FUNCTION);
 }
 
-static void put_member(struct infp_json *json, const struct infp_report *report, const struct infp_finding *f)
+static void put_member(struct infp_json *json, const struct infp_report *report, const struct infp_bottleneck *f)
 {
         infp_autostr struct infp_str query = { 0 };
 
@@ -208,7 +208,7 @@ static void put_member(struct infp_json *json, const struct infp_report *report,
         infp_json_object_end(json);
 }
 
-static void put_hotspot_members(struct infp_json *json, const struct infp_findings *findings)
+static void put_hotspot_members(struct infp_json *json, const struct infp_bottlenecks *findings)
 {
         infp_json_key(json, "hotspots");
         infp_json_array(json);
@@ -229,9 +229,9 @@ static void put_hotspot_members(struct infp_json *json, const struct infp_findin
         infp_json_array_end(json);
 }
 
-void infp_findings_members(struct infp_json *json, const struct infp_report *report, enum infp_severity least)
+void infp_bottlenecks_members(struct infp_json *json, const struct infp_report *report, enum infp_severity least)
 {
-        const struct infp_findings *findings = &report->findings;
+        const struct infp_bottlenecks *findings = &report->findings;
 
         infp_json_key(json, "findings");
         infp_json_array(json);

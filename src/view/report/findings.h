@@ -6,9 +6,9 @@
 #include "view/format.h"
 
 /* Those that are `least` or worse. */
-void infp_findings_text(struct infp_out *out, const struct infp_report *report, enum infp_severity least);
+void infp_bottlenecks_text(struct infp_out *out, const struct infp_report *report, enum infp_severity least);
 /* Members of the object that is open: findings, hotspots, findings_clear, findings_not_checked. */
-void infp_findings_members(struct infp_json *json, const struct infp_report *report, enum infp_severity least);
+void infp_bottlenecks_members(struct infp_json *json, const struct infp_report *report, enum infp_severity least);
 void infp_rules_markdown(struct infp_str *out);
 
 /* Why a call's members are null. */

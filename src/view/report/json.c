@@ -257,7 +257,7 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
         put_processes(json, &report->processes);
         infp_report_json_containers(json, report);
         infp_report_json_limits(json, report);
-        infp_findings_members(json, report, INFP_SEVERITY_LOW);
+        infp_bottlenecks_members(json, report, INFP_SEVERITY_LOW);
         infp_report_json_torch(json, report);
         infp_report_json_gil(json, report);
         infp_report_json_lag(json, report);

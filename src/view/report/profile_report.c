@@ -37,7 +37,7 @@ static void add_spans(const struct infp_report *report, double threshold_ms, enu
 int infp_calls_find(const struct infp_report *report, double threshold_ms, enum infp_severity least,
                     struct infp_call **ret, unsigned *ret_n)
 {
-        const struct infp_findings *findings = &report->findings;
+        const struct infp_bottlenecks *findings = &report->findings;
         struct infp_call *list =
                 calloc(findings->n + findings->n_hotspots + report->program_spans.n + 1, sizeof(*list));
         unsigned n = 0;
@@ -45,7 +45,7 @@ int infp_calls_find(const struct infp_report *report, double threshold_ms, enum 
         if (!list)
                 return -ENOMEM;
         for (unsigned i = 0; i < findings->n; i++) {
-                const struct infp_finding *f = &findings->list[i];
+                const struct infp_bottleneck *f = &findings->list[i];
                 const char *function = f->n_places ? f->places[0].function : NULL;
 
                 if (f->severity >= least)
