@@ -217,12 +217,12 @@ static void test_waiting_for_a_cpu(void **state)
         (void) state;
         expect(&report, "cpu-neighbours", INFP_SEVERITY_CRITICAL, 0.6);
         expect_clear(&report, "cpu-saturated");
-        report = target(20, 20, 100); /* four threads, alone */
-        expect(&report, "cpu-saturated", INFP_SEVERITY_CRITICAL, 0.5);
+        report = target(20, 30, 100); /* five threads, alone */
+        expect(&report, "cpu-saturated", INFP_SEVERITY_CRITICAL, 0.6);
         expect_clear(&report, "cpu-neighbours");
-        report = target(40.0 / 3, 80.0 / 3, 100); /* four threads beside two */
-        expect(&report, "cpu-saturated", INFP_SEVERITY_CRITICAL, 0.5);
-        expect(&report, "cpu-neighbours", INFP_SEVERITY_MEDIUM, 1.0 / 6);
+        report = target(100.0 / 7, 50 - 100.0 / 7, 100); /* five threads beside two */
+        expect(&report, "cpu-saturated", INFP_SEVERITY_CRITICAL, 0.6);
+        expect(&report, "cpu-neighbours", INFP_SEVERITY_MEDIUM, (20 - 100.0 / 7) / 50);
         report = target(0.05, 0.15, 100); /* it hardly ever wanted one: 1.5 % of the time */
         expect_clear(&report, "cpu-neighbours");
         report = target(4, 1, 60); /* CPUs were left over: its threads came in bursts */

@@ -125,6 +125,14 @@ static unsigned kinds_of_stack(const struct infp_profile *profile, const uint8_t
         return ret;
 }
 
+/* The innermost frame of the program: what the kernel does for it says nothing about where it is. */
+static uint32_t outside_kernel(const struct infp_profile *profile, uint32_t node)
+{
+        while (node != INFP_PROFILE_NONE && profile->frames[profile->nodes[node].frame].kind == INFP_FRAME_KERNEL)
+                node = profile->nodes[node].parent;
+        return node;
+}
+
 static int add(const struct infp_profile *profile, const struct infp_profile_sum *sum, unsigned kinds,
                struct infp_code *code)
 {
@@ -135,7 +143,8 @@ static int add(const struct infp_profile *profile, const struct infp_profile_sum
                         continue;
                 of->seconds += sum->weight;
                 of->samples += sum->samples;
-                INFP_TRY(infp_profile_places_add(&of->places, profile, sum->node, sum->weight));
+                INFP_TRY(
+                        infp_profile_places_add(&of->places, profile, outside_kernel(profile, sum->node), sum->weight));
         }
         return 0;
 }

@@ -83,19 +83,38 @@ static void put_hotspots(struct infp_out *out, const struct infp_bottlenecks *fi
         }
 }
 
+/* Rules with one reason are named together, with the first of them. */
+static void put_unchecked(struct infp_out *out, const struct infp_bottlenecks *findings)
+{
+        const char *label = "not checked";
+
+        for (unsigned i = 0; i < findings->n_unchecked; i++) {
+                infp_autostr struct infp_str names = { 0 };
+                const char *reason = findings->unchecked[i].reason;
+                unsigned first = 0;
+
+                while (strcmp(findings->unchecked[first].reason, reason) != 0)
+                        first++;
+                for (unsigned k = i; first == i && k < findings->n_unchecked; k++)
+                        if (!strcmp(findings->unchecked[k].reason, reason))
+                                infp_str_printf(&names, "%s%s", k > i ? ", " : "", findings->unchecked[k].rule->id);
+                if (!names.size)
+                        continue;
+                infp_report_line(out, label, "%s: %s", names.data, reason);
+                label = "";
+        }
+}
+
 static void put_rest(struct infp_out *out, const struct infp_bottlenecks *findings)
 {
         infp_autostr struct infp_str clear = { 0 };
 
+        infp_report_end(out);
         for (unsigned i = 0; i < findings->n_clear; i++)
                 infp_str_printf(&clear, "%s%s", i ? ", " : "", findings->clear[i]->id);
-        if (clear.size) {
-                infp_report_end(out);
+        if (clear.size)
                 infp_report_line(out, "clear", "%s", clear.data);
-        }
-        for (unsigned i = 0; i < findings->n_unchecked; i++)
-                infp_report_line(out, i ? "" : "not checked", "%s: %s", findings->unchecked[i].rule->id,
-                                 findings->unchecked[i].reason);
+        put_unchecked(out, findings);
 }
 
 void infp_bottlenecks_text(struct infp_out *out, const struct infp_report *report, enum infp_severity least)
