@@ -42,6 +42,10 @@ static int check(const struct infp_arguments *arguments, struct wanted *ret)
                                             .to = infp_argument(arguments, "to") },
                                 .threshold_ms = 10,
                                 .rules = infp_argument_given(arguments, "rules") };
+        if (arguments->n_rest) {
+                infp_say("bottlenecks: %s: it takes no words; a run is given by -r", arguments->rest[0]);
+                return INFP_EXIT_USAGE;
+        }
         if (word < 0) {
                 infp_say("bottlenecks: --min-severity %s: give low, medium, high or critical", severity);
                 return INFP_EXIT_USAGE;

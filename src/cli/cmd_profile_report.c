@@ -36,7 +36,13 @@ static int run(const struct infp_arguments *arguments)
         struct infp_run *recording = NULL;
         struct infp_err err = { "" };
         infp_autoclose int lock = -1;
-        int r = infp_reader_open(infp_argument(arguments, "run"), &recording, &lock, &err);
+        int r;
+
+        if (arguments->n_rest) {
+                infp_say("profile-report: %s: it takes no words; a run is given by -r", arguments->rest[0]);
+                return INFP_EXIT_USAGE;
+        }
+        r = infp_reader_open(infp_argument(arguments, "run"), &recording, &lock, &err);
 
         if (r >= 0) {
                 infp_say_progress("profile-report: reading the run");

@@ -1,9 +1,7 @@
 /* bottleneck_program KIND SECONDS: a program with one known bottleneck.
- * burn: one thread computes. convoy: four threads compute, one at a time, since they hold a lock. poll: two threads call sched_yield until
- * a third one is done. calm: computes for a millisecond ten times a second. */
+ * burn: one thread computes. convoy: four threads compute, one at a time, since they hold a lock. spin: two threads spin for a lock until a
+ * third one is done. calm: computes for a millisecond ten times a second. */
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +9,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile double sink;
-static atomic_int is_over;
+static pthread_spinlock_t spin;
 static double until;
 
 static double now(void)
@@ -54,10 +52,10 @@ static void *convoy(void *unused)
         return unused;
 }
 
-static void *poll_for_it(void *unused)
+static void *spin_for_it(void *unused)
 {
-        while (!is_over)
-                sched_yield();
+        pthread_spin_lock(&spin);
+        pthread_spin_unlock(&spin);
         return unused;
 }
 
@@ -65,13 +63,15 @@ static void run(void *(*function)(void *), int n)
 {
         pthread_t threads[8];
 
+        pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+        pthread_spin_lock(&spin);
         for (int i = 0; i < n; i++)
                 if (pthread_create(&threads[i], NULL, function, NULL))
                         exit(1);
-        if (function == poll_for_it) {
+        if (function == spin_for_it) {
                 while (now() < until)
                         compute(0.01);
-                is_over = 1;
+                pthread_spin_unlock(&spin);
         }
         for (int i = 0; i < n; i++)
                 pthread_join(threads[i], NULL);
@@ -84,8 +84,8 @@ int main(int argc, char **argv)
         until = now() + atof(argv[2]);
         if (!strcmp(argv[1], "convoy"))
                 run(convoy, 4);
-        else if (!strcmp(argv[1], "poll"))
-                run(poll_for_it, 2);
+        else if (!strcmp(argv[1], "spin"))
+                run(spin_for_it, 2);
         else if (!strcmp(argv[1], "burn"))
                 while (now() < until)
                         compute(0.01);

@@ -16,7 +16,7 @@ import pytest
 
 import proc
 
-VERBS = "backtrace compare config doctor export finish flamegraph heap import load mark metrics plot query record recover report runs snapshot symbolize tables top".split()
+VERBS = "backtrace bottlenecks compare config doctor export finish flamegraph heap import load mark metrics plot profile-report query record recover report runs snapshot symbolize tables top".split()
 
 
 def call(infprof, *words, **options):
@@ -101,7 +101,7 @@ def test_help_behind_the_option_column(infprof):
 
 def test_overview_lists_every_verb(infprof):
     shown = on_terminal(infprof, 80, "help")
-    assert re.findall(r"^  ([a-z]+) ", shown[shown.index("verbs:"):shown.index("examples:")], re.M) == VERBS
+    assert re.findall(r"^  ([a-z-]+) ", shown[shown.index("verbs:"):shown.index("examples:")], re.M) == VERBS
     assert max(map(len, shown.splitlines())) <= 80
 
 

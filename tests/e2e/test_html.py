@@ -106,10 +106,12 @@ def test_it_reads_without_script(infprof, recorded):
     # No GPU is said once, not of its memory too.
     no_gpu = {limit["text"] for limit in report["limits"] if limit["resource"] == "GPU" and limit["state"] == "not checked"}
     limits = [limit for limit in report["limits"] if not (limit["resource"] == "GPU memory" and limit["text"] in no_gpu)]
-    assert len(page.text("li")) == len(limits)
+    assert len(page.text("li")) == len(limits) + len(report["findings"])
     for limit, text in zip(limits, page.text("li")):
         words = {"room": "headroom"}.get(limit['state'], limit['state'])
         assert text.startswith(f"{limit['resource']} {words} {limit['text']}")
+    for finding, text in zip(report["findings"], page.text("li")[len(limits):]):
+        assert text.startswith(f"{finding['severity']} {finding['title']}") and finding["evidence"][0] in text and finding["try"] in text
     assert "CPU of the target" in page.text("dt") and "Peak memory of the target" in page.text("dt")
     used = report["tree_cpu_s"] / report["wall_s"]
     assert any(text.startswith(f"{used:.2f} CPUs") for text in page.text("dd")), page.text("dd")

@@ -280,7 +280,7 @@ static int find_hotspots(const struct infp_flame *flame, struct infp_bottlenecks
                 ret->hotspots[ret->n_hotspots++] =
                         (struct infp_hotspot){ .function = f,
                                                .severity = infp_severity_of(share.percent / 100, infp_hotspot_steps),
-                                               .share = share.percent / 100,
+                                               .share = fmin(share.percent / 100, 1),
                                                .low = share.low / 100,
                                                .high = share.high / 100 };
         }

@@ -96,7 +96,8 @@ static void put_function(struct infp_json *json, const struct infp_flame *flame,
         infp_json_object(json);
         infp_json_member_str(json, "name", f->name);
         infp_json_member_u64(json, "samples", f->self_samples);
-        infp_json_member_f64(json, "percent", infp_flame_share(flame, f->self_weight).percent);
+        /* a sum of all may be a rounding error more */
+        infp_json_member_f64(json, "percent", fmin(infp_flame_share(flame, f->self_weight).percent, 100));
         infp_json_member_str(json, "file", f->file);
         infp_json_key(json, "line");
         if (f->file && f->line)

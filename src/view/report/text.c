@@ -415,7 +415,7 @@ static void put_labels(struct infp_out *out, const struct infp_report *report)
 const struct infp_report_section infp_report_sections[] = {
         { "labels", "averages between two labels (--from TAG --to TAG), else between all of them", put_labels, NULL, put_labels, false, false },
         { "limits", "what limited the run", infp_report_limits, NULL, infp_report_limits_short, false, false },
-        { "bottlenecks", "what holds the target back, how much it costs, and what to try", infp_report_findings, NULL, infp_report_findings_short, false, true },
+        { "findings", "what holds the target back, how much it costs, and what to try", infp_report_findings, NULL, infp_report_findings_short, false, true },
         { "requests", "requests, measured at the client", infp_report_requests, NULL, infp_report_requests_short, false, false, "; `infprof load` sends requests and measures them" },
         { "engine", "each server, by its own metrics", infp_report_engines, NULL, infp_report_engines_short, false, false, "; `infprof report absent` says why" },
         { "spans", "spans that programs recorded, by name", infp_report_program_spans, NULL, NULL, false, false, "; programs record spans with libinfprof (docs/api.md)" },
