@@ -3,7 +3,7 @@
 
   bench_compare.py [--infprof PATH] [--runs N] [--seconds S] [--replicates R] [--rounds K] [--slower PERCENT]
 
-A/A: N runs of S seconds of wall time (5 ms of CPU in each 20 ms), each compared with the next; at most 5 % of comparisons may have a
+A/A: N runs of S seconds of wall time (bursts of 5 ms of CPU on average, a quarter of the time), each compared with the next; at most 5 % of comparisons may have a
 verdict. Planted: K comparisons of R runs a side in turns, of half a second of CPU each, one side with PERCENT more; at least 95 % are found.
 Runs are kept in a temporary directory. Exits with 1 when the counts are too far from that to be chance (one in a million).
 """
@@ -16,12 +16,13 @@ import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-PACED = """import sys, time
+# Bursts of random length: those of a fixed one would beat with the period of the samples.
+PACED = """import random, sys, time
 end = time.monotonic() + float(sys.argv[1])
 while time.monotonic() < end:
-    begin = time.process_time()
-    while time.process_time() - begin < 0.005: sum(range(500))
-    time.sleep(0.015)
+    begin, burst = time.process_time(), random.expovariate(200)
+    while time.process_time() - begin < burst: sum(range(500))
+    time.sleep(3 * burst)
 """
 BURN = "import sys\nfor i in range(int(sys.argv[1])): sum(range(2000))"
 UNITS = 20000

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from program import run
+from test_load import load_json, truth, truth_program  # noqa: F401  (fixtures)
 
 # So much CPU by the process's own clock, whatever else the machine does.
 BURN = "import sys, time\nwhile time.process_time() < float(sys.argv[1]): sum(range(2000))"
@@ -145,6 +146,20 @@ def test_ranges_of_one_run(infprof, run_dir, record):
     assert "no run in ./profiler-output" in done.stderr
     done = compare(infprof, f"{run_dir}@quiet", run_dir, code=1)
     assert "a range is FROM..TO" in done.stderr
+
+
+def test_requests(infprof, truth, tmp_path):
+    """A server whose first token takes 5 ms, and one of 150 ms; the same time between tokens."""
+    for name, ms in ("fast", 5), ("slow", 150):
+        load_json(infprof, truth("-t", ms, "-i", 5), "-n", 160, "-c", 8, "--output-tokens", 4, "-o", tmp_path / name)
+    rows = rows_of(compare(infprof, tmp_path / "fast", tmp_path / "slow", "--json"))
+    ttft = rows["ttft_p50"]
+    assert ttft["unit"] == "seconds" and ttft["after"] >= 0.15 and ttft["low"] > 0 and ttft["p_corrected"] < 0.05
+    # On a machine that is held up, quarters of a run may differ by as much, which it says.
+    assert ttft["verdict"] == "worse" or "within the noise of one run" in ttft["why"]  # a load alone records no machine
+    assert rows["output_tokens_per_s"]["better"] == "more" and rows["output_tokens_per_s"]["difference"] < 0
+    assert rows["ttft_p99"]["verdict"] == "not known" and "too few requests" in rows["ttft_p99"]["why"]
+    assert {"e2e_p95", "tpot_p50", "itl_p95", "itl_mean"} <= set(rows) and "cpu_s" not in rows
 
 
 def test_pins(infprof, burnt, tmp_path):

@@ -162,6 +162,73 @@ static void test_other_tables(void **state)
         sample_free(s);
 }
 
+// clang-format off
+static const struct infp_column machine_columns[] = {
+        INFP_COLUMN(vNumProcessors, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "CPUs."),
+        INFP_COLUMN(vCpuType, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU."),
+};
+static const struct infp_column engine_columns[] = {
+        INFP_COLUMN(make, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Make."),
+        INFP_COLUMN(model, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Model."),
+};
+static const struct infp_column gpu_keys[] = {
+        INFP_COLUMN(gGpuIndex, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number."),
+};
+static const struct infp_column gpu_columns[] = {
+        INFP_COLUMN(gName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name."),
+        INFP_COLUMN(gEnergyJoules, F64, COUNTER, joules, DERIVED, ZERO, NULL, 0, NULL, "Energy."),
+};
+// clang-format on
+static const struct infp_table machine_table = {
+        .name = "host", .help = "Of the tests.", .columns = machine_columns, .n_columns = 2
+};
+static const struct infp_table engines_table = {
+        .name = "engines", .help = "Of the tests.", .columns = engine_columns, .n_columns = 2
+};
+static const struct infp_table gpu_table = { .name = "nvidia",
+                                             .help = "Of the tests.",
+                                             .keys = gpu_keys,
+                                             .n_keys = 1,
+                                             .columns = gpu_columns,
+                                             .n_columns = 2,
+                                             .series = "nvidia" };
+
+/* What makes runs unlike is read from before the range on; the power of all GPUs is the sum of theirs. */
+static void test_facts(void **state)
+{
+        const struct infp_table *const tables[] = { &machine_table, &engines_table, &gpu_table, &infp_table_ticks,
+                                                    NULL };
+        static const char *const names[] = { "A10", "A100", "A10" };
+        struct sample_run *s = sample_new("csv");
+        struct infp_compare_run *run;
+
+        (void) state;
+        sample_describe(s, tables);
+        infp_row_i64(sample_row(s, &machine_table, 10 * S), 0, 8);
+        infp_row_str(&s->row, 1, "Xeon");
+        sample_put(s);
+        infp_row_str(sample_row(s, &engines_table, 10 * S), 0, "vllm");
+        infp_row_str(&s->row, 1, "llama");
+        sample_put(s);
+        for (unsigned i = 0; i <= SECONDS; i++)
+                for (unsigned k = 0; k < 3; k++) {
+                        infp_row_i64(sample_row(s, &gpu_table, (10 + i) * S), 0, k);
+                        infp_row_str(&s->row, 1, names[k]);
+                        infp_row_f64(&s->row, 2, 100.0 * (k + 1) * i);
+                        sample_put(s);
+                }
+        finish(s, "host", 30 * S + S / 2);
+        run = read_run(s, "+5s", NULL);
+        assert_string_equal(run->facts[INFP_FACT_CPU], "Xeon");
+        assert_string_equal(run->facts[INFP_FACT_CPUS], "8");
+        assert_string_equal(run->facts[INFP_FACT_ENGINE], "vllm");
+        assert_string_equal(run->facts[INFP_FACT_MODEL], "llama");
+        assert_string_equal(run->facts[INFP_FACT_GPUS], "A10+A100");
+        assert_number(run, "gpu_joules_per_s", 600);
+        infp_compare_run_free(run);
+        sample_free(s);
+}
+
 static enum infp_verdict verdict_of(const struct infp_compare *compare, const char *name)
 {
         const struct infp_compare_row *row = infp_compare_find(compare, name, 1);
@@ -372,6 +439,7 @@ static void test_sides(void **state)
         struct infp_compare compare;
         struct infp_err err = { "" };
         infp_autostr struct infp_str unlike = { 0 };
+        struct infp_gate gate;
 
         (void) state;
         for (unsigned i = 0; i < 4; i++)
@@ -380,6 +448,23 @@ static void test_sides(void **state)
         assert_true(infp_compare_make(sides, 1, &compare, &err) < 0 && strstr(err.text, "2 to 26"));
         sides[1] = (struct infp_compare_side){ list, 0 };
         assert_true(infp_compare_make(sides, 2, &compare, &err) < 0 && strstr(err.text, "has 0 runs"));
+        /* Others had the machine: of time by the clock there is no verdict, of memory there is. */
+        sides[1] = (struct infp_compare_side){ list + 1, 1 };
+        fill(&made[1], 0, 0.01, 500, 1.5);
+        for (unsigned b = 0; b < INFP_COMPARE_BLOCKS; b++)
+                made[1].items[7].series.sum[b] *= 1.5;
+        made[1].numbers.others = 0.3;
+        assert_int_equal(infp_compare_make(sides, 2, &compare, &err), 0);
+        assert_int_equal(verdict_of(&compare, "rss_bytes"), INFP_VERDICT_WORSE);
+        assert_int_equal(verdict_of(&compare, "cpu_s_per_s"), INFP_VERDICT_NONE);
+        assert_non_null(strstr(infp_compare_find(&compare, "cpu_s_per_s", 1)->difference.why, "others kept busy"));
+        infp_gate_parse("cpu_s_per_s>+5%", &gate, NULL);
+        assert_int_equal(infp_gate_judge(&gate, 1, &compare, 1).state, INFP_GATE_UNDECIDED);
+        infp_compare_done(&compare);
+        made[1].numbers.others = 0.2;
+        assert_int_equal(infp_compare_make(sides, 2, &compare, &err), 0);
+        assert_int_equal(verdict_of(&compare, "cpu_s_per_s"), INFP_VERDICT_WORSE);
+        infp_compare_done(&compare);
         /* One run without stacks; one of another mode. */
         sides[1] = (struct infp_compare_side){ list + 3, 1 };
         assert_int_equal(infp_compare_make(sides, 2, &compare, &err), 0);
@@ -467,9 +552,9 @@ static void test_views(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_numbers),      cmocka_unit_test(test_other_tables), cmocka_unit_test(test_slower),
-                cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_planted),      cmocka_unit_test(test_sides),
-                cmocka_unit_test(test_views),
+                cmocka_unit_test(test_numbers), cmocka_unit_test(test_other_tables), cmocka_unit_test(test_slower),
+                cmocka_unit_test(test_facts),   cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_planted),
+                cmocka_unit_test(test_sides),   cmocka_unit_test(test_views),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

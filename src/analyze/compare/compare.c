@@ -12,6 +12,7 @@
 
 /* Of functions and modules those with the most time are tested, over all runs: a test more makes all others weaker. */
 enum { MOST_TESTED = 20 };
+static const double most_others = 0.25; /* of the CPUs */
 static const double least_share = 0.005, most_share = 0.995, total_beyond_self = 1.02;
 
 static const char *const fact_names[INFP_FACTS] = {
@@ -374,9 +375,32 @@ static int judge_family(struct infp_compare *compare, bool of_numbers, unsigned 
         return families ? infp_compare_judge(list, better, n, families) : 0;
 }
 
+static bool is_of_clock(const struct infp_compare_row *row)
+{
+        const struct infp_compare_number *number = row->number;
+
+        if (!number)
+                return row->section == INFP_COMPARE_MODULES;
+        return number->is_rate || number->from == INFP_NUMBER_OF_MEAN || number->from == INFP_NUMBER_OF_REQUEST ||
+               number->from == INFP_NUMBER_OF_STEP;
+}
+
+static void find_disturbance(struct infp_compare *compare)
+{
+        compare->others = NAN;
+        for (unsigned k = 0; k < compare->n_sides; k++)
+                for (unsigned i = 0; i < compare->sides[k].n; i++)
+                        compare->others = fmax(compare->others, compare->sides[k].runs[i]->others);
+        compare->is_disturbed = compare->others > most_others && compare->sides[0].n == 1;
+        for (unsigned i = 0; i < compare->n; i++)
+                compare->rows[i].difference.is_disturbed = compare->is_disturbed && is_of_clock(&compare->rows[i]);
+}
+
 static int judge(struct infp_compare *compare)
 {
         unsigned tested[2], families = 0;
+
+        find_disturbance(compare);
 
         for (unsigned i = 0; i < 2; i++) {
                 INFP_TRY(judge_family(compare, i == 0, 0, &tested[i]));

@@ -27,10 +27,12 @@ struct infp_compare {
         unsigned n_sides;
         struct infp_compare_row *rows; /* by section, name, side */
         unsigned n, cap;
-        unsigned n_tested;                          /* rows with a p value: what the correction is over */
-        const char *mode;                           /* of functions; "": they are not compared */
-        const char *no_functions;                   /* why they are not; NULL: they are, or nobody has any */
-        bool cuts_differ;                           /* one side has more incomplete stacks by 5 points or more */
+        unsigned n_tested;        /* rows with a p value: what the correction is over */
+        const char *mode;         /* of functions; "": they are not compared */
+        const char *no_functions; /* why they are not; NULL: they are, or nobody has any */
+        bool cuts_differ;         /* one side has more incomplete stacks by 5 points or more */
+        double others;            /* share of the CPUs that others had, in the run with most; NAN: not measured */
+        bool is_disturbed;        /* by them: single runs say too little of time by the clock */
         unsigned n_left_out[INFP_COMPARE_SECTIONS]; /* functions and modules with little time, which were not tested */
 };
 

@@ -423,6 +423,9 @@ static void judge(struct infp_difference *d, enum infp_better better, unsigned m
                 return;
         if (d->is_of_blocks && fabs(d->estimate) <= d->floor)
                 d->why = "significant, but within the noise of one run";
+        else if (d->is_disturbed)
+                d->why = "significant, but on a machine that others kept busy one run says too little of time by the "
+                         "clock";
         else
                 d->verdict = direction(d, better);
 }

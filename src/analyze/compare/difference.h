@@ -81,6 +81,7 @@ struct infp_difference {
         double before, after;         /* of several runs their mean, geometric for ratios; NAN: no value */
         unsigned n_before, n_after;   /* blocks, or runs */
         bool is_points, is_of_blocks; /* a difference of shares; of one run a side */
+        bool is_disturbed;            /* the caller's: single runs on a busy machine, and it is time by the clock */
         /* after / before - 1, of shares after - before; with its 95 % interval for this number alone. NAN: not known. */
         double difference, low, high;
         double p, p_all; /* p_all: corrected by infp_compare_holm */

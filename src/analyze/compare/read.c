@@ -258,6 +258,32 @@ static int add_series(struct infp_compare_reading *reading, const struct infp_co
         return isnan(infp_compare_value(&series, NULL)) ? 0 : add_number(reading, number, &series, err);
 }
 
+/* By second; NAN: not measured. */
+static int read_rate(struct infp_compare_reading *reading, const char *column, double *ret, struct infp_err *err)
+{
+        struct infp_compare_track track;
+        struct infp_compare_series series;
+
+        INFP_TRY(read_track(reading, column, &track, err));
+        series = infp_compare_ratio(reading->ret, track.sum, track.weight);
+        *ret = infp_compare_value(&series, NULL);
+        return 0;
+}
+
+/* Nice time and steal may be unknown; without the target's own time it is not known what is others'. */
+static int read_others(struct infp_compare_reading *reading, struct infp_err *err)
+{
+        static const char *const columns[] = { "vCpuTime", "vCpuNice", "vCpuSteal", "tree_cpu_ns" };
+        struct infp_compare_run *run = reading->ret;
+        double rates[INFP_COUNT(columns)];
+
+        for (unsigned i = 0; i < INFP_COUNT(columns); i++)
+                INFP_TRY(read_rate(reading, columns[i], &rates[i], err));
+        run->others =
+                (rates[0] + fmax(rates[1], 0) + fmax(rates[2], 0) - rates[3]) / run->n_cpus; /* fmax(NAN, 0) is 0 */
+        return 0;
+}
+
 static int read_numbers(struct infp_compare_reading *reading, struct infp_err *err)
 {
         INFP_TRY(read_track(reading, "tokens_generation_total", &reading->tokens, err));
@@ -300,6 +326,7 @@ static int read_all(struct infp_compare_reading *reading, struct infp_err *err)
                                                        .t1 = reading->ret->range.t1,
                                                        .catalog = &catalog };
         INFP_TRY(infp_compare_facts(reading, err));
+        INFP_TRY(read_others(reading, err));
         INFP_TRY(read_numbers(reading, err));
         INFP_TRY(infp_compare_torch(reading, err));
         return infp_compare_functions(reading, err);

@@ -49,7 +49,9 @@ struct infp_compare_run {
         double wall_s;
         unsigned n_blocks;
         const char *facts[INFP_FACTS];
-        bool has_engine, has_tokens;
+        bool has_tokens;
+        double n_cpus; /* NAN: not known */
+        double others; /* share of the CPUs that went to other processes and other machines (steal); NAN: not measured */
 
         struct infp_compare_item *items;
         unsigned n, cap;

@@ -13,6 +13,7 @@ static void put_runs(struct infp_json *json, const struct infp_compare_side *sid
                 infp_json_member_str(json, "uuid", run->run->info.uuid);
                 infp_json_member_f64(json, "seconds", run->wall_s);
                 infp_json_member_u64(json, "blocks", run->n_blocks);
+                infp_json_member_f64(json, "cpu_of_others", run->others);
                 infp_json_member_u64(json, "samples", run->samples);
                 infp_json_member_u64(json, "truncated_samples", run->truncated_samples);
                 infp_json_object_end(json);

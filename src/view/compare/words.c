@@ -4,7 +4,7 @@
 
 #include "view/compare/parts.h"
 
-enum { MOST_NAMED = 5 };
+enum { MOST_NAMED = 5, MOST_PERCENT = 9 /* times 100 */ };
 
 const struct infp_compare_title infp_compare_titles[INFP_COMPARE_SECTIONS] = {
         [INFP_COMPARE_NUMBERS] = { "numbers", "Numbers", "%" },
@@ -29,23 +29,38 @@ struct human infp_compare_amount(const struct infp_compare_row *row, double valu
         return infp_human(value, "seconds", "", false);
 }
 
+/* From ten times on as a factor: 28-fold says more than +2,700 %. */
+static void put_change(struct infp_str *out, double change, bool is_points, bool has_unit)
+{
+        if (!isfinite(change))
+                infp_str_puts(out, "-");
+        else if (!is_points && change >= MOST_PERCENT)
+                infp_str_printf(out, "x%s", infp_fixed(1 + change, change < 99 ? 1 : 0).text);
+        else
+                infp_str_printf(out, "%s%s%s", change > 0 ? "+" : "", infp_fixed(100 * change, 1).text,
+                                has_unit && !is_points ? " %" : "");
+}
+
 struct human infp_compare_change(const struct infp_difference *d, double change)
 {
+        infp_autostr struct infp_str text = { 0 };
         struct human ret = infp_number(NAN);
 
-        if (isfinite(change))
-                snprintf(ret.text, sizeof(ret.text), "%s%.20s%s", change > 0 ? "+" : "",
-                         infp_fixed(100 * change, 1).text, d->is_points ? "" : " %");
+        put_change(&text, change, d->is_points, true);
+        if (text.data)
+                snprintf(ret.text, sizeof(ret.text), "%s", text.data);
         return ret;
 }
 
 void infp_compare_interval(struct infp_str *out, const struct infp_difference *d)
 {
-        if (isfinite(d->low) && isfinite(d->high))
-                infp_str_printf(out, "%s%s to %s", d->low > 0 ? "+" : "", infp_fixed(100 * d->low, 1).text,
-                                infp_compare_change(d, d->high).text);
-        else
+        if (!isfinite(d->low) || !isfinite(d->high)) {
                 infp_str_puts(out, "-");
+                return;
+        }
+        put_change(out, d->low, d->is_points, d->high >= MOST_PERCENT);
+        infp_str_puts(out, " to ");
+        put_change(out, d->high, d->is_points, true);
 }
 
 static void put_names(struct infp_str *out, const struct infp_compare *compare, unsigned side,
@@ -113,6 +128,17 @@ static void put_noise(struct infp_str *out, const struct infp_compare_view *view
                         "at least 5 % (2 points of a share). Several runs a side (A1,A2,A3 B1,B2,B3) show it.");
 }
 
+static void put_others(struct infp_str *out, const struct infp_compare_view *view)
+{
+        if (view->compare->is_disturbed)
+                infp_str_printf(
+                        out,
+                        "Other processes, or other machines on this host, used %s of the CPUs in one of the runs: "
+                        "of time by the clock (latencies, what is by second) there is no verdict then. Several runs "
+                        "a side, in turns, can have one.",
+                        infp_human(view->compare->others, "ratio", "%", false).text);
+}
+
 static void put_cuts(struct infp_str *out, const struct infp_compare_view *view)
 {
         if (view->compare->cuts_differ && *view->compare->mode)
@@ -149,13 +175,15 @@ static void put_why(struct infp_str *out, const struct infp_compare_view *view, 
 
 bool infp_compare_note(struct infp_str *out, const struct infp_compare_view *view, unsigned i)
 {
-        enum { METHOD, NOISE, CUTS, UNLIKE, REASONS };
+        enum { METHOD, NOISE, OTHERS, CUTS, UNLIKE, REASONS };
         const size_t begin = out->size;
 
         if (i == METHOD && view->compare->n_tested)
                 put_method(out, view);
         if (i == NOISE && view->compare->n_tested)
                 put_noise(out, view);
+        if (i == OTHERS)
+                put_others(out, view);
         if (i == CUTS)
                 put_cuts(out, view);
         if (i == UNLIKE && view->unlike)
@@ -183,6 +211,8 @@ void infp_compare_gate(struct infp_str *out, const struct infp_gate_result *resu
         }
         if (result->state == INFP_GATE_UNDECIDED && d->why)
                 infp_str_printf(out, "; %s", d->why);
+        else if (result->state == INFP_GATE_UNDECIDED && d->is_disturbed)
+                infp_str_puts(out, "; the machine was busy with others");
         else if (result->state == INFP_GATE_UNDECIDED && isfinite(d->noise) && fabs(d->difference) <= d->noise)
                 infp_str_printf(out, "; within the noise of one run, %s", infp_compare_change(d, d->noise).text);
 }
