@@ -5,7 +5,12 @@
 #include "view/compare/parts.h"
 #include "view/report/parts.h"
 
-enum { FIGURES_WIDTH = 78 };
+enum { FIGURES_WIDTH = 78, MOST_WITHOUT = 8 }; /* rows of a section without evidence */
+
+static bool has_evidence(const struct infp_compare_row *row)
+{
+        return row->difference.verdict != INFP_VERDICT_NONE && row->difference.verdict != INFP_VERDICT_UNKNOWN;
+}
 
 static void put_row(struct infp_out *out, const struct infp_compare_row *row)
 {
@@ -18,7 +23,7 @@ static void put_row(struct infp_out *out, const struct infp_compare_row *row)
         infp_report_put(out, "%11s %11s %9s %18s %7s  ", infp_compare_amount(row, d->before).text,
                         infp_compare_amount(row, d->after).text, infp_compare_change(d, d->difference).text,
                         interval.data ? interval.data : "", infp_compare_change(d, d->detectable).text);
-        if (d->verdict != INFP_VERDICT_NONE && d->verdict != INFP_VERDICT_UNKNOWN)
+        if (has_evidence(row))
                 infp_report_style(out, "1");
         infp_report_put(out, "%-11s", infp_verdict_name(d->verdict));
         infp_report_style(out, "0");
@@ -28,10 +33,20 @@ static void put_row(struct infp_out *out, const struct infp_compare_row *row)
         infp_report_end(out);
 }
 
+/* Without evidence a few functions are enough, and none that nearly every stack passes. n: of those that are shown already. */
+static bool is_worth_a_line(const struct infp_compare_row *row, unsigned n)
+{
+        const bool is_passed =
+                row->section == INFP_COMPARE_TOTAL_OF && row->difference.before > 0.9 && row->difference.after > 0.9;
+
+        return row->section == INFP_COMPARE_NUMBERS || has_evidence(row) || (n < MOST_WITHOUT && !is_passed);
+}
+
 static void put_section(struct infp_out *out, const struct infp_compare *compare, unsigned side,
                         enum infp_compare_section section)
 {
         const struct infp_compare_title *title = &infp_compare_titles[section];
+        unsigned n_without = 0, n_hidden = 0;
         bool has_title = false;
 
         for (unsigned i = 0; i < compare->n; i++) {
@@ -39,6 +54,11 @@ static void put_section(struct infp_out *out, const struct infp_compare *compare
 
                 if (row->side != side || row->section != section)
                         continue;
+                if (!is_worth_a_line(row, n_without)) {
+                        n_hidden++;
+                        continue;
+                }
+                n_without += !has_evidence(row);
                 if (!has_title) {
                         infp_report_title(out, title->title);
                         infp_report_put(out, "%11c %11c %9s %18s %7s  %s", infp_compare_letter(0),
@@ -50,6 +70,9 @@ static void put_section(struct infp_out *out, const struct infp_compare *compare
                 has_title = true;
                 put_row(out, row);
         }
+        if (n_hidden)
+                infp_report_line(out, "", "%s more without evidence of a difference: --json has them",
+                                 infp_count(n_hidden).text);
         if (has_title && compare->n_left_out[section])
                 infp_report_line(out, "", "%s more with little time were not tested",
                                  infp_count(compare->n_left_out[section]).text);

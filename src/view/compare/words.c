@@ -29,9 +29,11 @@ struct human infp_compare_amount(const struct infp_compare_row *row, double valu
         return infp_human(value, "seconds", "", false);
 }
 
-/* From ten times on as a factor: 28-fold says more than +2,700 %. */
+/* From ten times on as a factor: 28-fold says more than +2,700 %. A share has 100 points. */
 static void put_change(struct infp_str *out, double change, bool is_points, bool has_unit)
 {
+        if (is_points && isfinite(change))
+                change = fmax(fmin(change, 1), -1);
         if (!isfinite(change))
                 infp_str_puts(out, "-");
         else if (!is_points && change >= MOST_PERCENT)
