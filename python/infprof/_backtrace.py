@@ -15,7 +15,7 @@ def backtrace():
         tid, name = threads.get(ident, (None, None))
         if frame.f_code is backtrace.__code__:
             frame = frame.f_back
-        for depth, (at, line) in enumerate(_stacks.walk(frame, sys.maxsize)):
+        for depth, (code, line, _) in enumerate(_stacks.walk(frame, sys.maxsize)):
             rows.append({"time": now, "t_ns": t_ns, "pid": pid, "tid": tid, "thread": name, "depth": depth,
-                         "func": _stacks.name_of(at.f_code), "file": at.f_code.co_filename, "lineno": line, "frame_type": "Python"})
+                         "func": _stacks.name_of(code), "file": code.co_filename, "lineno": line, "frame_type": "Python"})
     return rows

@@ -35,11 +35,14 @@ def _what(thread):
     return tid if type(tid) is int else None, name if type(name) is str else None
 
 
+keeps_frames = False  # for variables: what is kept may be the last that keeps a thread's objects, which then end in this thread
+
+
 def walk(frame, most=MOST_FRAMES):
-    """[(frame, line)], the innermost first, from `frame` outward."""
+    """[(code, line, frame or None)], the innermost first, from `frame` outward."""
     found = []
     while frame is not None and len(found) < most:
-        found.append((frame, frame.f_lineno))
+        found.append((frame.f_code, frame.f_lineno, frame if keeps_frames else None))
         frame = frame.f_back
     return found
 
@@ -55,14 +58,14 @@ def of_traceback(traceback):
     """The frames that an exception has passed, the innermost first."""
     found = []
     while traceback is not None:
-        found.append((traceback.tb_frame, traceback.tb_lineno))
+        found.append((traceback.tb_frame.f_code, traceback.tb_lineno, traceback.tb_frame))
         traceback = traceback.tb_next
     found.reverse()
     return found[:MOST_FRAMES]
 
 
 def of_all(without):
-    """[((tid, name), [(frame, line)])] of all threads but the one whose ident is given."""
+    """[((tid, name), what walk() gives)] of all threads but the one whose ident is given."""
     threads = known_threads()
     return [(threads.get(ident, (None, None)), walk(frame)) for ident, frame in sys._current_frames().items() if ident != without]
 
@@ -79,7 +82,6 @@ def put(t_ns, thread, trigger, cause, frames):
     tid, name = thread
     number = next(_numbers)
     cause = None if cause is None else cause.encode("utf-8", "replace")  # bytes: it does not come again
-    for depth, (frame, line) in enumerate(frames):
-        code = frame.f_code
+    for depth, (code, line, _) in enumerate(frames):
         _write(t_ns, tid, name, trigger, cause, number, depth, name_of(code), code.co_filename, line)
     return number

@@ -230,7 +230,7 @@ def _put(names, namespace, before, after):
             break
 
 
-def _variables_of(frame):
+def _variables_of(frame, is_own):
     if not frame.f_code.co_flags & OPTIMIZED:
         namespace = frame.f_locals  # of a module its globals; a class may have a mapping of the program's
         return list(namespace.items()) if type(namespace) is dict else []
@@ -238,8 +238,9 @@ def _variables_of(frame):
         return []
     namespace = frame.f_locals
     found = list(namespace.items())
-    if _HAS_COPIES and sys.getrefcount(namespace) <= 3:
+    if _HAS_COPIES and is_own and sys.getrefcount(namespace) <= 3 and sys.getprofile() is None:
         # The frame keeps the copy, and with it what the variables hold: unless the program has it too, nobody sees that it is emptied.
+        # Another thread may take it at any moment, and so does what a tracing or profiling function of Python comes from.
         code = frame.f_code
         for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             namespace.pop(name, None)
@@ -251,11 +252,12 @@ def of_frames(t_ns, thread, trigger, frames, step=None, number=None):
     allowed = _allowed
     if allowed is None:
         return
-    for depth, (frame, _) in enumerate(frames):
-        names = allowed.of_frame(frame)
+    is_own = thread[0] == _stacks.get_native_id()
+    for depth, (_, _, frame) in enumerate(frames):
+        names = allowed.of_frame(frame) if frame is not None else None
         if names is not None:
             scope = _stacks.name_of(frame.f_code)[:MOST_NAME]
-            _put(names, _variables_of(frame), (t_ns, *thread, trigger, step, scope), (number, None if number is None else depth))
+            _put(names, _variables_of(frame, is_own), (t_ns, *thread, trigger, step, scope), (number, None if number is None else depth))
 
 
 def of_module(info, module, inputs, output, t_ns, step, trigger="forward"):
@@ -301,6 +303,7 @@ def set_allowed(text):
         if _write is None:
             _write = _core.open_table("variables", COLUMNS).write
         _allowed = allowed
+    _stacks.keeps_frames = _allowed is not None
     from infprof import _triggers
 
     _triggers.tell_profiler()

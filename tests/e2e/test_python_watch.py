@@ -419,8 +419,9 @@ def test_values(python, name):  # noqa: F811
 
 
 FRAMES = '''\
-    import gc, sys, weakref
+    import gc, sys, threading, weakref
     from infprof import _stacks, _variables as v
+    TID = threading.get_native_id()
     rows = []
     v.set_allowed("holder:thing,n,late,deep,cell;Body:*;<module>:GLOBAL,*_token,odd*;generator:x;__main__.keeps:a;traced:*")
     v._write = lambda *cells: rows.append(cells)
@@ -429,7 +430,7 @@ FRAMES = '''\
     globals()["odd\\nname"] = 1
     def take():
         rows.clear()
-        v.of_frames(5, (7, "T"), "periodic", _stacks.walk(sys._getframe(1)), None, 9)
+        v.of_frames(5, (TID, "T"), "periodic", _stacks.walk(sys._getframe(1)), None, 9)  # of this thread
         return {row[5:9] for row in rows}
     class Thing: pass
     def holder():
@@ -441,7 +442,7 @@ FRAMES = '''\
         assert ("<module>", "GLOBAL", "int", b"3") in found and ("<module>", "user_token", "str", b"***") in found, found
         assert ("<module>", "odd\\\\nname", "int", b"1") in found, found
         assert len(found) == 6 and {row[1] for row in found} == {"thing", "n", "cell", "GLOBAL", "user_token", "odd\\\\nname"}, found
-        assert {(row[0], row[1], row[2], row[3], row[4], row[9]) for row in rows} == {(5, 7, "T", "periodic", None, 9)}
+        assert {(row[0], row[1], row[2], row[3], row[4], row[9]) for row in rows} == {(5, TID, "T", "periodic", None, 9)}
         assert {row[10] for row in rows if row[5] == "holder"} == {0} and {row[10] for row in rows if row[5] == "<module>"} == {1}
         del thing
         assert ref() is None, "the frame keeps what it had"
@@ -481,6 +482,18 @@ FRAMES = '''\
     found = traced()
     sys.settrace(None)
     assert not [row for row in found if row[0] == "traced"], found
+    v.set_allowed("profiled:*")
+    def profiled():
+        n, thing = 1, Thing()
+        take()
+        return n, thing
+    def profile(frame, event, argument):
+        if frame.f_code is profiled.__code__ and event == "return":
+            v.of_frames(5, (TID, "T"), "periodic", _stacks.walk(frame))
+    sys.setprofile(profile)
+    n, thing = profiled()
+    sys.setprofile(None)
+    assert n == 1 and type(thing) is Thing
     v.set_allowed("big:*")
     def big():
         for i in range(100): pass
