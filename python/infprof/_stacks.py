@@ -12,7 +12,8 @@ MOST_FRAMES = 128
 COLUMNS = "tid thread trigger cause sample depth func file lineno"
 
 _OWN = os.path.dirname((lambda: 0).__code__.co_filename) + os.sep
-_dict_of = threading.Thread.__dict__["__dict__"].__get__  # a class of the program may have a __dict__ of its own
+# A class of the program may have a __dict__ of its own, and gevent's Thread has none.
+_dict_of = next(cls.__dict__["__dict__"] for cls in threading.Thread.__mro__ if "__dict__" in cls.__dict__).__get__
 _numbers = itertools.count(1)
 _write = None
 
@@ -30,7 +31,10 @@ def this_thread():
 
 
 def _what(thread):
-    own = _dict_of(thread)
+    try:
+        own = _dict_of(thread)
+    except TypeError:  # no Thread: a library's own
+        return None, None
     tid, name = own.get("_native_id"), own.get("_name")
     return tid if type(tid) is int else None, name if type(name) is str else None
 
@@ -65,9 +69,9 @@ def of_traceback(traceback):
 
 
 def of_all(without):
-    """[((tid, name), what walk() gives)] of all threads but the one whose ident is given."""
+    """[((tid, name), what walk() gives)] of all threads but those of these idents."""
     threads = known_threads()
-    return [(threads.get(ident, (None, None)), walk(frame)) for ident, frame in sys._current_frames().items() if ident != without]
+    return [(threads.get(ident, (None, None)), walk(frame)) for ident, frame in sys._current_frames().items() if ident not in without]
 
 
 def name_of(code):

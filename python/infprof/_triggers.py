@@ -32,6 +32,10 @@ def _of_system(name):
     return getattr(_thread, name)
 
 
+def _this_ident():
+    return _of_system("get_ident")()
+
+
 def has_gil():
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -44,7 +48,7 @@ _busy = set()  # idents of threads that are in a trigger
 def _fire(trigger, cause, stacks, step=None):
     """cause(): a text, or None. stacks(): [(thread, frames)]."""
     ident = threading.get_ident()
-    if ident in _busy:
+    if ident in _busy or not _core.is_recording():
         return
     _busy.add(ident)
     try:
@@ -93,16 +97,16 @@ class Periodic:
         self._stopped, self._ended = _of_system("allocate_lock")(), _of_system("allocate_lock")()
         self._stopped.acquire()
         self._ended.acquire()
-        self._ident = None
+        self.ident = None
         _of_system("start_new_thread")(self._run, ())
 
     def stop(self):
         self._stopped.release()
-        if self._ident != _of_system("get_ident")():
+        if self.ident != _this_ident():
             self._ended.acquire(True, 1)
 
     def _run(self):
-        self._ident = _of_system("get_ident")()
+        self.ident = _this_ident()
         try:
             due = time.monotonic() + self.seconds
             while not self._stopped.acquire(True, min(max(due - time.monotonic(), 0), LOOK_S)):
@@ -110,7 +114,7 @@ class Periodic:
                 now = time.monotonic()
                 if now >= due and self is _periodic:
                     due = max(due + self.seconds, now)
-                    _fire("periodic", lambda: None, lambda: _stacks.of_all(self._ident))
+                    _fire("periodic", lambda: None, lambda: _stacks.of_all((self.ident,)))
         finally:
             self._ended.release()
 
@@ -356,7 +360,8 @@ def _handler_of(number):
 def _of_all(frame):
     """This thread's from `frame` outward, and those of the others."""
     this = _stacks.this_thread(), _stacks.walk(_stacks.outside(frame))
-    return [this, *(_stacks.of_all(threading.get_ident()) if has_gil() else ())]
+    ours = _periodic.ident if _periodic is not None else None
+    return [this, *(_stacks.of_all((_this_ident(), ours)) if has_gil() else ())]
 
 
 def _is_main():

@@ -214,7 +214,7 @@ def test_exceptions_that_nothing_caught(infprof, record, tmp_path, name):  # noq
 def test_hooks_and_handlers_of_the_program(python, name):  # noqa: F811
     """On and off in any order with hooks and handlers that the program puts on top: each runs once, and none calls itself."""
     python(name, '''\
-        import infprof, os, signal, sys
+        import infprof, os, signal, sys, threading
         called = []
         signal.signal(signal.SIGUSR2, lambda number, frame: called.append("first"))
         def rows(): return len({row["sample"] for row in infprof.table("own_stacks").to_dicts()})
@@ -238,14 +238,16 @@ def test_hooks_and_handlers_of_the_program(python, name):  # noqa: F811
         called.clear()
         sys.stderr = open(os.devnull, "w")
         sys.excepthook(ValueError, ValueError("x"), None)
+        sys.stderr = sys.__stderr__
         assert called == ["hook"], called
         infprof.disable_backtraces()
         called.clear(); before = rows()
         kill()
         assert called == ["top", "first"] and rows() == before
-        infprof.enable_backtraces(signal="USR1")
+        infprof.enable_backtraces(period=3600, signal="USR1")
+        threading.Thread(target=os.read, args=(os.pipe()[0], 1), daemon=True).start()
         kill(signal.SIGUSR1)  # would end the process
-        assert rows() == before + 1 and called == ["top", "first"]
+        assert rows() == before + 2 and called == ["top", "first"]  # of both threads, and not of ours
         infprof.disable_backtraces()
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
     ''')
@@ -559,7 +561,14 @@ def serve(net):
         pause = 0.5 if i in (130, 150) else 0.002
         with torch.no_grad():
             net(torch.zeros(2, 3), pause)
+def train(net):
+    optimizer = torch.optim.SGD(net.train().parameters(), 0.1)
+    for _ in range(4):
+        loss = net(torch.zeros(2, 3), 0.0).sum() * net.slow.weight.sum()
+        loss.backward()
+        optimizer.step()
 serve(net)
+train(net)
 """
 
 
@@ -570,7 +579,7 @@ def model_run(infprof, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     (folder / "program.py").write_text(MODEL)
     words = [infprof, "record", "-o", folder / "out", "-t", "100", "--torch=every=1,budget=off,shadow=off", "--", PYTHON, folder / "program.py"]
-    allowed = "serve:i,pause,net;slow:*;ReLU:output;nowhere:*"
+    allowed = "serve:i,pause,net;train:loss;slow:*;ReLU:output;nowhere:*"
     done = subprocess.run([*map(str, words)], stderr=subprocess.PIPE, text=True, timeout=120, check=False,
                           env={**os.environ, "INFPROF_BACKTRACE_TRIGGERS": "module=300ms,step", "INFPROF_PYTHON_VARIABLES": allowed})
     assert done.returncode == 0, done.stderr
@@ -610,6 +619,8 @@ def test_variables_of_modules_and_their_callers(model_run):
     assert {row["scope"] for row in rows} == {"slow", "act", "serve"} and {row["thread"] for row in rows} == {"MainThread"}
     late = model_run("SELECT DISTINCT trigger, value FROM python.variables WHERE step = 130 AND name = 'pause' AND scope = 'slow'")
     assert late == [{"trigger": "module", "value": "0.5"}]
+    train = model_run("SELECT type, value, count(DISTINCT step) AS n FROM python.variables WHERE scope = 'train' AND name = 'loss' GROUP BY ALL")
+    assert [(row["type"], row["value"]) for row in train] == [("Tensor", "<Tensor () torch.float32 cpu>")] and train[0]["n"] >= 2
     assert model_run(f"SELECT count(*) AS n FROM python.variables WHERE value LIKE '%{KEY[8:]}%'") == [{"n": 0}]
 
 
