@@ -6,12 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "analyze/report.h"
 #include "base/mem.h"
+#include "view/report/findings.h"
 
 static struct infp_run run;
 static struct infp_container_use use;
@@ -427,6 +429,32 @@ static void test_gpu(void **state)
         expect(&report, "pcie", INFP_SEVERITY_MEDIUM, 0.75);
 }
 
+/* The mission's own example: 1,000 calls of 45.2 ms each. */
+static void test_calls(void **state)
+{
+        struct infp_report report = target(4, 6, 100);
+        struct infp_program_span span = { .name = (char *) "matmul_kernel", .n = 1000 };
+        struct infp_call *calls;
+        unsigned n;
+
+        (void) state;
+        report.wall_s = 100;
+        span.durations.stat = (struct infp_stat){ .n = 1000, .weight = 1000, .mean = 45.2e6 };
+        report.program_spans = (struct infp_program_spans){ .list = &span, .n = 1 };
+        report.findings = find(&report);
+        assert_int_equal(infp_calls_find(&report, 10, INFP_SEVERITY_HIGH, &calls, &n), 0);
+        assert_int_equal(n, 1);
+        assert_string_equal(calls[0].function, "matmul_kernel");
+        assert_true(fabs(calls[0].avg_ms - 45.2) < 1e-9 && calls[0].calls == 1000 && !calls[0].null_because);
+        assert_int_equal(calls[0].severity, INFP_SEVERITY_HIGH); /* 45.2 % of the time */
+        free(calls);
+        assert_int_equal(infp_calls_find(&report, 50, INFP_SEVERITY_LOW, &calls, &n), 0);
+        assert_int_equal(n, 1); /* the finding alone, which is no function */
+        assert_true(!calls[0].function && isnan(calls[0].avg_ms) && isnan(calls[0].calls) && calls[0].null_because);
+        free(calls);
+        infp_bottlenecks_done(&report.findings);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -441,6 +469,7 @@ int main(void)
                 cmocka_unit_test(test_python),
                 cmocka_unit_test(test_memory),
                 cmocka_unit_test(test_gpu),
+                cmocka_unit_test(test_calls),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
