@@ -1,6 +1,6 @@
 /* bottleneck_program KIND SECONDS: a program with one known bottleneck.
  * burn: one thread computes. convoy: four threads compute, one at a time, since they hold a lock. spin: two threads spin for a lock until a
- * third one is done. calm: computes for a millisecond ten times a second. */
+ * third one has used SECONDS of CPU time. calm: computes for a millisecond ten times a second. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile double sink;
 static pthread_spinlock_t spin;
-static double until;
+static double seconds, until;
 
 static double now(void)
 {
@@ -29,9 +29,9 @@ static double own_cpu(void)
 }
 
 /* For so much CPU time of its own. */
-__attribute__((noinline)) void compute(double seconds)
+__attribute__((noinline)) void compute(double cpu_s)
 {
-        const double end = own_cpu() + seconds;
+        const double end = own_cpu() + cpu_s;
 
         while (own_cpu() < end)
                 for (int i = 0; i < 2000; i++)
@@ -69,8 +69,7 @@ static void run(void *(*function)(void *), int n)
                 if (pthread_create(&threads[i], NULL, function, NULL))
                         exit(1);
         if (function == spin_for_it) {
-                while (now() < until)
-                        compute(0.01);
+                compute(seconds);
                 pthread_spin_unlock(&spin);
         }
         for (int i = 0; i < n; i++)
@@ -81,7 +80,8 @@ int main(int argc, char **argv)
 {
         if (argc != 3)
                 return 2;
-        until = now() + atof(argv[2]);
+        seconds = atof(argv[2]);
+        until = now() + seconds;
         if (!strcmp(argv[1], "convoy"))
                 run(convoy, 4);
         else if (!strcmp(argv[1], "spin"))

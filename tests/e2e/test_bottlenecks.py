@@ -69,8 +69,10 @@ def test_live_throttled_by_a_quota(record, ask, program):
     assert done.returncode == 0, done.stderr
     told = ask("bottlenecks", "--json")
     one = finding(told, "cpu-throttled")
-    assert is_first(told, "cpu-throttled"), told["findings"]
-    assert one["severity"] in ("high", "critical") and one["share"] > 0.3, one
+    counts = [row["lCpuThrottledTimeNs"] for row in done.run.table("limits") if row["lCpuThrottledTimeNs"] is not None]
+    held = (counts[-1] - counts[0]) / 1e9
+    assert held > 0.3 and is_first(told, "cpu-throttled") and one["severity"] != "low", told["findings"]
+    assert one["share"] <= held / told["wall_s"] + 0.01  # of that, or of more work than that
     assert one["share_low"] is None and one["interval_null_because"] == "counted by the kernel, not sampled"
     assert "throttled" in one["evidence"][0] and one["cause"] is None
     text = ask("report")
@@ -86,10 +88,12 @@ def test_starved_by_neighbours(record, ask, program, spawn):
     assert done.returncode == 0, done.stderr
     told = ask("bottlenecks", "--json")
     one = finding(told, "cpu-neighbours")
-    assert told["findings"][0]["rule"] == "cpu-neighbours" and one["share"] > 0.3, told["findings"]
+    assert told["findings"][0]["rule"] == "cpu-neighbours" and one["severity"] != "low", told["findings"]
     tree = [row for row in done.run.table("tree") if row["tree_run_delay_ns"] is not None]
     waited = (tree[-1]["tree_run_delay_ns"] - tree[0]["tree_run_delay_ns"]) / 1e9
-    assert abs(one["share"] - waited / told["wall_s"]) < 0.15, (one, waited, told["wall_s"])
+    ran = (tree[-1]["tree_cpu_ns"] - tree[0]["tree_cpu_ns"]) / 1e9
+    assert waited > ran, (waited, ran)  # three times that, had they all the same share
+    assert abs(one["share"] - waited / told["wall_s"]) < 0.05, (one, waited, told["wall_s"])
     own = [row["pRunDelayNs"] for row in done.run.table("processes") if row["pRunDelayNs"] is not None]
     assert abs(max(own) - tree[-1]["tree_run_delay_ns"]) < 0.1e9 + 0.1 * max(own)
     assert told["findings"][0]["query"] == "SELECT time, tree_run_delay_ns, tree_cpu_ns FROM tree WHERE true ORDER BY t_ns"
@@ -105,7 +109,7 @@ def test_lock_convoy(record, ask, program):
     told = ask("bottlenecks", "--json")
     skip_unchecked(told, "lock-wait")
     one = finding(told, "lock-wait")
-    assert is_first(told, "lock-wait") and one["severity"] in ("high", "critical") and one["share"] > 0.4, told["findings"]
+    assert is_first(told, "lock-wait") and one["severity"] in ("high", "critical") and one["share"] > 0.3, told["findings"]
     assert [place["function"] for place in one["functions"]] == ["update_the_table"] and one["function"] == "update_the_table"
     assert one["avg_time_ms"] is None and one["call_count"] is None and "samples do not count calls" in one["null_because"]
 
@@ -122,14 +126,14 @@ def test_gil_bound(record, ask, tmp_path):
     told = ask("bottlenecks", "--json")
     skip_unchecked(told, "gil-wait")
     one = finding(told, "gil-wait")
-    assert is_first(told, "gil-wait") and one["share"] > 0.4, told["findings"]
+    assert is_first(told, "gil-wait") and one["share"] > 0.3, told["findings"]
     assert one["share_low"] < one["share"] < one["share_high"] and one["estimated"]
     assert sum(row["weight"] for row in done.run.table("stack_samples") if row["gil"] == "waits") > 2
 
 
 def test_busy_waiting(record, ask, program):
     """Two of three threads spin: they use what CPUs there are, so that what waits for a CPU follows from it."""
-    done = record("--cpu", "--no-snapshots", command=[program, "spin", "2.5"])
+    done = record("--cpu", "--no-snapshots", command=[program, "spin", "0.8"])
     assert done.returncode == 0, done.stderr
     told = ask("bottlenecks", "--json")
     skip_unchecked(told, "busy-wait")
