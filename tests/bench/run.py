@@ -106,6 +106,9 @@ def main():
                  *(["--rows", "1000000", "--seconds", "3600"] if options.quick else [])])
     title("Finishing a short recording")
     code |= run([sys.executable, HERE / "bench_finish.py", "--infprof", options.infprof])
+    title("Comparing runs: equal ones, and 3 % more CPU")
+    code |= run([sys.executable, HERE / "bench_compare.py", "--infprof", options.infprof,
+                 *(["--runs", "5", "--seconds", "5", "--rounds", "1"] if options.quick else [])])
     title("Drawing flame graphs")
     code |= run([sys.executable, HERE / "bench_flame.py"])
     title(f"Pages of metrics (CPU time; at least {PAGE_MB_S} MB/s each)")

@@ -140,7 +140,7 @@ def test_ranges_of_one_run(infprof, run_dir, record):
     assert done.returncode == 0, done.stderr
     rows = rows_of(compare(infprof, f"{run_dir}@quiet..loud", f"{run_dir}@loud..", "--json"))
     row = rows["cpu_s_per_s"]
-    assert row["difference"] > 0.5 and row["n_before"] >= 8, row
+    assert row["difference"] > 0.5 and row["n_before"] >= 1, row
     assert "wall_s" not in rows  # of a part it says nothing
     done = compare(infprof, "@quiet..loud", "@loud..", "--json", cwd=run_dir.parent, code=1)
     assert "no run in ./profiler-output" in done.stderr
