@@ -1,4 +1,5 @@
 /* infprof compare: what differs between runs, how sure that is, and whether it is better. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,11 +8,13 @@
 #include "cli/compare_print.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
+#include "model/builder.h"
 
 static const struct infp_option options[] = {
         INFP_RANGE_OPTIONS,
         { 0, "replicates", "N", "each operand is a directory: its newest N runs are one side", false },
         { 0, "fail-on", "CONDITION", "exit with 3 when the data show it, as 'ttft_p95>+5%'; may be given again", true },
+        { 0, "list", NULL, "list the numbers that are compared, and which direction is better", false },
         { 0, "markdown", "FILE", "write it as Markdown too, for a comment on a change", false },
         { 0, "junit", "FILE", "write the conditions as JUnit's XML, for a CI system", false },
         { 0, "mode", "MODE", "stacks to compare: cpu, wall, off-cpu, python ... (default: cpu, else python)", false },
@@ -21,12 +24,58 @@ static const struct infp_option options[] = {
         { 0 },
 };
 
-static bool name_at(size_t i, struct infp_operand *ret)
+enum { NUMBER, UNIT, BETTER, MEANING, N };
+
+// clang-format off
+#define TEXT(name_, help_) INFP_COLUMN(name_, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, help_)
+static const struct infp_column columns[] = {
+        [NUMBER] = TEXT(number, "As --fail-on takes it."),
+        [UNIT] = TEXT(unit, "Base unit; null = by second, or none."),
+        [BETTER] = TEXT(better, "less or more; null = neither."),
+        [MEANING] = TEXT(meaning, "What it is."),
+};
+// clang-format on
+static const struct infp_table numbers_table = { .name = "numbers", .columns = columns, .n_columns = N, .plain = true };
+
+static int put_number(struct infp_output *output, struct infp_builder *builder,
+                      const struct infp_compare_number *number, struct infp_err *err)
 {
-        if (i >= infp_compare_numbers_n)
-                return false;
-        *ret = (struct infp_operand){ infp_compare_numbers[i].name, infp_compare_numbers[i].help };
-        return true;
+        const char *better = infp_better_name(number->better);
+        struct infp_batch batch;
+
+        infp_builder_reset(builder);
+        infp_builder_row_begin(builder, 0, 0);
+        infp_builder_set_text(builder, NUMBER, number->name);
+        infp_builder_set_text(builder, UNIT, number->base);
+        if (better)
+                infp_builder_set_text(builder, BETTER, better);
+        infp_builder_set_text(builder, MEANING, number->help);
+        if (infp_builder_row_end(builder) < 0)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        batch = infp_builder_batch(builder, 0);
+        return infp_output_batch(output, &batch, err);
+}
+
+/* Exit code. */
+static int list(const struct infp_arguments *arguments)
+{
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
+        struct infp_builder *builder;
+        struct infp_err err = { "" };
+        int r = infp_output_open_listing(&output, arguments, "compare", NULL);
+
+        if (r != INFP_EXIT_OK)
+                return r;
+        output.out.is_listing = true;
+        builder = infp_builder_new(&numbers_table, 1);
+        r = builder && infp_builder_grow(builder, 4096) >= 0 ? infp_output_begin(&output, &numbers_table, &err)
+                                                             : infp_fail(&err, -ENOMEM, "not enough memory");
+        for (unsigned i = 0; r == 0 && i < infp_compare_numbers_n; i++)
+                r = put_number(&output, builder, &infp_compare_numbers[i], &err);
+        if (r >= 0)
+                r = infp_output_end(&output, &numbers_table, &err);
+        infp_builder_free(builder);
+        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 
 static int take_gate(const char *text, struct infp_compare_wants *ret)
@@ -48,7 +97,7 @@ static int take_gate(const char *text, struct infp_compare_wants *ret)
         if (nearest.best)
                 infp_say("compare: --fail-on %s; did you mean %s?", err.text, nearest.best);
         else
-                infp_say("compare: --fail-on %s (`infprof compare -h` lists the numbers)", err.text);
+                infp_say("compare: --fail-on %s (`infprof compare --list` has the numbers)", err.text);
         return INFP_EXIT_USAGE;
 }
 
@@ -89,8 +138,11 @@ static int run(const struct infp_arguments *arguments)
                 .markdown = infp_argument(arguments, "markdown"),
                 .junit = infp_argument(arguments, "junit"),
         };
-        int r = take_operands(arguments, &wants);
+        int r;
 
+        if (infp_argument_given(arguments, "list"))
+                return list(arguments);
+        r = take_operands(arguments, &wants);
         if (!r)
                 r = take_replicates(infp_argument(arguments, "replicates"), &wants);
         for (size_t i = 0; !r && i < arguments->n_given; i++)
@@ -107,8 +159,6 @@ const struct infp_command infp_command_compare = {
         .name = "compare",
         .summary = "what differs between runs: each number with an interval, a verdict, and a gate for CI",
         .operands = "A B [C...]",
-        .operands_title = "numbers (for --fail-on)",
-        .operand_at = name_at,
         .options = options,
         .more = "A is the base. Each of A, B ... is RUN[@FROM..TO], as -r and --from take them (nothing before @: the "
                 "newest "
@@ -127,7 +177,7 @@ const struct infp_command infp_command_compare = {
                 "  infprof compare @warm..mid @mid..                two ranges of the newest run\n"
                 "  infprof compare a1,a2,a3 b1,b2,b3                three runs a side\n"
                 "  infprof compare --replicates 10 ./before ./after the newest ten of two directories\n"
-                "  infprof compare base @ --fail-on 'cpu_s_per_token>+5%' --fail-on 'output_tokens_per_s<-5%' --junit "
-                "gate.xml",
+                "  infprof compare --list                           what is compared\n"
+                "  infprof compare base @ --fail-on 'cpu_s_per_token>+5%' --junit gate.xml",
         .run = run,
 };

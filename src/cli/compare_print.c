@@ -85,7 +85,7 @@ int infp_compare_print(const struct infp_compare_wants *wants)
         infp_end_progress();
         if (r >= 0 && !compare.n)
                 r = infp_fail(&err, -ENODATA,
-                              "the runs have no number in common that is compared: see `infprof compare -h`");
+                              "the runs have no number in common that is compared: see `infprof compare --list`");
         if (r >= 0)
                 r = show(wants, &compared, &compare, &err);
         return r < 0 ? infp_say_failure(&err) : r;

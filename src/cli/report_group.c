@@ -114,7 +114,7 @@ static int show(const struct infp_compare_request *request, const struct infp_ar
                 return infp_fail(err, -ENOMEM, "not enough memory");
         if (!group.n)
                 return infp_fail(err, -ENODATA,
-                                 "none of the runs has a number that is compared: see `infprof compare -h`");
+                                 "none of the runs has a number that is compared: see `infprof compare --list`");
         output->out.is_csv_safe = infp_argument_given(arguments, "csv-safe");
         return print(output, &group, request, err);
 }

@@ -180,6 +180,8 @@ def test_json_and_output_of_every_verb(infprof, request, tmp_path, verb):
         words = ["-r", request.getfixturevalue("stacks")]
     elif verb == "heap":
         words = ["-r", request.getfixturevalue("heaps")]
+    elif verb == "compare":
+        words = [request.getfixturevalue("runs"), request.getfixturevalue("runs")]
     elif verb == "config":
         words = [request.getfixturevalue("recorded").pid]
     elif verb == "backtrace":

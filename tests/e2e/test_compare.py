@@ -245,7 +245,7 @@ def test_short_runs(infprof, tmp_path):
     (["a", "b", "--fail-on", ">5%"], 2, "it has no name"),
     (["a", "b", "--fail-on", "ttft_p95>x%"], 2, "the change is not a number"),
     (["a", "b", "--fail-on", "ttft_p59>5%"], 2, "there is no number 'ttft_p59'; did you mean ttft_p50?"),
-    (["a", "b", "--fail-on", "nonsense>5%"], 2, "`infprof compare -h` lists the numbers"),
+    (["a", "b", "--fail-on", "nonsense>5%"], 2, "`infprof compare --list` has the numbers"),
     (["a", "b", "--junit", "x.xml"], 2, "there is none"),
     (["a", "b", "--replicates", "1"], 2, "2 to 256"),
     (["a", "b", "--replicates", "many"], 2, "2 to 256"),
@@ -254,6 +254,13 @@ def test_short_runs(infprof, tmp_path):
 def test_bad_words(infprof, tmp_path, words, code, what):
     done = compare(infprof, *words, code=code, cwd=tmp_path)
     assert what in done.stderr and not done.stdout, done.stderr
+
+
+def test_list(infprof):
+    """What a gate can name, and which direction is better."""
+    rows = {row["number"]: row for row in json.loads(compare(infprof, "--list", "--json").stdout)}
+    assert rows["ttft_p95"] == {"number": "ttft_p95", "unit": "seconds", "better": "less", "meaning": "Time to the first token as clients saw it, 95th percentile."}
+    assert rows["output_tokens_per_s"]["better"] == "more" and len(rows) > 30
 
 
 def test_sides_that_do_not_go_together(infprof, burnt):

@@ -32,6 +32,11 @@ static int by_value(const void *a, const void *b)
                                     : (x->block > y->block) - (x->block < y->block);
 }
 
+const char *infp_better_name(enum infp_better better)
+{
+        return better == INFP_BETTER_LESS ? "less" : better == INFP_BETTER_MORE ? "more" : NULL;
+}
+
 void infp_compare_values_settle(struct infp_compare_values *values)
 {
         infp_sort(values->list, values->n, sizeof(*values->list), by_value);

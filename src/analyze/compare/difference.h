@@ -67,6 +67,7 @@ struct infp_compare_series {
 double infp_compare_value(const struct infp_compare_series *series, const unsigned *times);
 
 enum infp_better { INFP_BETTER_NEITHER, INFP_BETTER_LESS, INFP_BETTER_MORE };
+const char *infp_better_name(enum infp_better better); /* "less", "more", NULL */
 enum infp_verdict {
         INFP_VERDICT_UNKNOWN, /* nothing can be said: `why` */
         INFP_VERDICT_NONE,    /* no evidence */

@@ -59,7 +59,7 @@ const struct infp_compare_number infp_compare_numbers[] = {
         MEAN("engine_e2e_mean", "latency_e2e_s_sum", "Time of a request as the engine counts it, mean."),
         MEAN("engine_queue_mean", "latency_queue_s_sum", "Time that requests waited in the engine, mean."),
         REQUEST_TIMES("ttft", TTFT, "Time to the first token as clients saw it,"),
-        REQUEST_TIMES("itl", ITL, "Time between pieces of text as clients saw it, by buckets an eighth wide,"),
+        REQUEST_TIMES("itl", ITL, "Time between pieces of text as clients saw it,"),
         REQUEST_TIMES("tpot", TPOT, "Time per output token of a request as clients saw it,"),
         REQUEST_TIMES("e2e", E2E, "Whole request as clients saw it,"),
         { .name = "step_mean", .help = "Time of a step of PyTorch, for each phase, mean.", .base = "seconds", .better = INFP_BETTER_LESS,

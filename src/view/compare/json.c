@@ -39,9 +39,6 @@ static void put_sides(struct infp_json *json, const struct infp_compare_view *vi
 
 static void put_row(struct infp_json *json, const struct infp_compare_row *row)
 {
-        static const char *const betters[] = {
-                [INFP_BETTER_NEITHER] = NULL, [INFP_BETTER_LESS] = "less", [INFP_BETTER_MORE] = "more"
-        };
         const struct infp_difference *d = &row->difference;
         const char letter[] = { infp_compare_letter(row->side), 0 };
 
@@ -51,7 +48,7 @@ static void put_row(struct infp_json *json, const struct infp_compare_row *row)
         infp_json_member_str(json, "object", row->object);
         infp_json_member_str(json, "side", letter);
         infp_json_member_str(json, "unit", d->is_points ? "ratio" : row->number ? row->number->base : "seconds");
-        infp_json_member_str(json, "better", betters[row->better]);
+        infp_json_member_str(json, "better", infp_better_name(row->better));
         infp_json_member_f64(json, "before", d->before);
         infp_json_member_f64(json, "after", d->after);
         infp_json_member_str(json, "difference_is", d->is_points ? "absolute" : "relative");
