@@ -17,12 +17,14 @@ static void put_row(struct infp_out *out, const struct infp_compare_row *row)
         const struct infp_difference *d = &row->difference;
         infp_autostr struct infp_str interval = { 0 }, name = { 0 };
         const unsigned width = infp_report_width(out);
+        const double finds =
+                d->detectable < (d->is_points ? 1 : 99) ? d->detectable : NAN; /* of two runs a side: nothing */
 
         infp_compare_interval(&interval, d);
         infp_str_printf(&name, "%s%s%s", row->name, row->object ? "  " : "", row->object ? row->object : "");
         infp_report_put(out, "%11s %11s %9s %18s %7s  ", infp_compare_amount(row, d->before).text,
                         infp_compare_amount(row, d->after).text, infp_compare_change(d, d->difference).text,
-                        interval.data ? interval.data : "", infp_compare_change(d, d->detectable).text);
+                        interval.data ? interval.data : "", infp_compare_change(d, finds).text);
         if (has_evidence(row))
                 infp_report_style(out, "1");
         infp_report_put(out, "%-11s", infp_verdict_name(d->verdict));
