@@ -329,10 +329,9 @@ void infp_rule_query(struct infp_str *out, const struct infp_rule *rule, const s
                 if (!strncmp(open, "{gpus}", 6))
                         infp_str_puts(out, report && report->gpus.n ? report->gpus.list[0].table : infp_gpu_tables[0]);
                 else if (report && report->is_part)
-                        infp_str_printf(out, "t_ns >= %llu AND t_ns < %llu", (unsigned long long) report->range.t0,
-                                        (unsigned long long) report->range.t1);
-                else
-                        infp_str_puts(out, "true");
+                        infp_str_printf(out, " %s t_ns >= %llu AND t_ns < %llu",
+                                        strncmp(open, "{where}", 7) ? "AND" : "WHERE",
+                                        (unsigned long long) report->range.t0, (unsigned long long) report->range.t1);
         }
         infp_str_puts(out, at);
 }

@@ -21,7 +21,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "These are the steps of upstream's rule memory_leak; what a leak is, is decided by growth over windows, with one false alarm in 1,000 stacks.",
                 .advice = "Look at the stacks by `infprof heap leaks`, and free what they allocate, or bound the cache that keeps it.",
                 .verify = "Record again for as long with --heap: the stacks are no longer called leaks.",
-                .sql = "SELECT process, stack, max_by(live, t_ns) AS bytes FROM heap_windows WHERE {range} GROUP BY ALL ORDER BY bytes DESC LIMIT 10",
+                .sql = "SELECT process, stack, max_by(live, t_ns) AS bytes FROM heap_windows{where} GROUP BY ALL ORDER BY bytes DESC LIMIT 10",
         },
         {
                 .id = "oom-kill", .title = "The kernel killed processes for want of memory", .needs = "a control group of the target",
@@ -31,7 +31,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "A process that is killed loses all its work.",
                 .advice = "Raise the memory limit, or lower what is kept: the KV cache, the batch, the number of workers.",
                 .verify = "cOomKills stays where it is.",
-                .sql = "SELECT time, cOomKills, cMemoryUsed, cMemoryLimit FROM containers WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, cOomKills, cMemoryUsed, cMemoryLimit FROM containers{where} ORDER BY t_ns",
                 .causes = { "memory-leak" },
         },
         {
@@ -42,7 +42,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Raise the memory limit, load smaller weights (quantised), or lower the KV cache and the number of workers.",
                 .verify = "Pressure of memory is 0, and the peak is below 90 % of the limit.",
-                .sql = "SELECT time, vMemoryPercent, vMemoryUsed FROM mem WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, vMemoryPercent, vMemoryUsed FROM mem{where} ORDER BY t_ns",
                 .causes = { "memory-leak" },
         },
         {
@@ -53,7 +53,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "The kernel swaps out less than 1 MiB even without need; 10 faults a second on a slow disk of 10 ms are a tenth of a thread's time.",
                 .advice = "Give it memory, or load weights before serving: read the file once (cat model > /dev/null), or lock it (llama.cpp: --mlock).",
                 .verify = "tree_major_faults no longer grows while requests are served.",
-                .sql = "SELECT time, tree_major_faults, tree_swap_bytes, tree_read_bytes FROM tree WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, tree_major_faults, tree_swap_bytes, tree_read_bytes FROM tree{where} ORDER BY t_ns",
                 .causes = { "memory", "memory-leak" },
         },
         {
@@ -64,7 +64,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Keep weights and caches on a faster disk or in the page cache; see by `record --off-cpu` which code waits.",
                 .verify = "Pressure of I/O falls below 2 %.",
-                .sql = "SELECT time, vPressureIoSome, vPressureIoFull FROM pressure WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, vPressureIoSome, vPressureIoFull FROM pressure{where} ORDER BY t_ns",
                 .causes = { "swap", "memory" },
         },
         {
@@ -75,7 +75,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Raise the quota (cpu.max, docker --cpus, a pod's CPU limit), or run no more threads than it has CPUs (OMP_NUM_THREADS, llama.cpp -t).",
                 .verify = "lCpuThrottledPeriods no longer grows, and latency at the 99th percentile falls.",
-                .sql = "SELECT time, lCpuQuota, lCpuPeriods, lCpuThrottledPeriods, lCpuThrottledTimeNs FROM limits WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, lCpuQuota, lCpuPeriods, lCpuThrottledPeriods, lCpuThrottledTimeNs FROM limits{where} ORDER BY t_ns",
         },
         {
                 .id = "cpu-neighbours", .title = "Other processes take the CPUs that the target wants", .needs = "a target; run delay (`tree_run_delay_ns`)",
@@ -85,7 +85,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Give the target CPUs of its own (taskset, cpuset), more weight (cpu.weight, nice), or move the neighbours away; `infprof record -p` names them.",
                 .verify = "tree_run_delay_ns grows by less than 2 % of the time.",
-                .sql = "SELECT time, tree_run_delay_ns, tree_cpu_ns FROM tree WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, tree_run_delay_ns, tree_cpu_ns FROM tree{where} ORDER BY t_ns",
         },
         {
                 .id = "busy-wait", .title = "Waiting uses CPU time", .needs = "record --cpu",
@@ -95,7 +95,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Use fewer threads (OMP_NUM_THREADS, llama.cpp -t), let them sleep (OMP_WAIT_POLICY=passive, GOMP_SPINCOUNT=0, llama.cpp --poll 0), or split the work more evenly.",
                 .verify = "The share falls, and tokens a second do not.",
-                .sql = "SELECT mode, count(*) AS rows, sum(weight) AS seconds FROM stack_samples WHERE {range} GROUP BY mode",
+                .sql = "SELECT mode, count(*) AS rows, sum(weight) AS seconds FROM stack_samples{where} GROUP BY mode",
         },
         {
                 .id = "cpu-saturated", .title = "The target wants more CPUs than it may use", .needs = "a target; run delay (`tree_run_delay_ns`)",
@@ -105,7 +105,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST " At 90 % the queue of a server grows fast with each further request.",
                 .advice = "Run as many threads as it has CPUs (OMP_NUM_THREADS, llama.cpp -t, --threads), or give it more CPUs; then make the hot functions cheaper.",
                 .verify = "tree_run_delay_ns grows by less than 2 % of the time, and tokens a second rise.",
-                .sql = "SELECT time, tree_run_delay_ns, tree_cpu_ns, tree_threads FROM tree WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, tree_run_delay_ns, tree_cpu_ns, tree_threads FROM tree{where} ORDER BY t_ns",
                 .causes = { "cpu-throttled", "busy-wait" },
         },
         {
@@ -116,7 +116,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "90 % is what limits calls reached; what of its work could run elsewhere nobody knows.",
                 .advice = "See what it does (`infprof flamegraph --by thread`), and move work off it: tokenizing, detokenizing, logging; or run several processes.",
                 .verify = "No thread is busy 90 % of the time, and tokens a second rise.",
-                .sql = "SELECT tid, sum(weight) AS seconds FROM stack_samples WHERE mode = 'cpu' AND {range} GROUP BY tid ORDER BY seconds DESC LIMIT 10",
+                .sql = "SELECT tid, sum(weight) AS seconds FROM stack_samples WHERE mode = 'cpu'{and} GROUP BY tid ORDER BY seconds DESC LIMIT 10",
         },
         {
                 .id = "lock-wait", .title = "Threads wait for locks", .needs = "record --off-cpu",
@@ -126,7 +126,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Hold the lock for less code, split it, or use a read-write lock or a queue for each thread.",
                 .verify = "The share falls, and work done a second rises.",
-                .sql = "SELECT state, count(*) AS waits, sum(weight) AS seconds FROM stack_samples WHERE mode = 'off-cpu' AND {range} GROUP BY state ORDER BY seconds DESC",
+                .sql = "SELECT state, count(*) AS waits, sum(weight) AS seconds FROM stack_samples WHERE mode = 'off-cpu'{and} GROUP BY state ORDER BY seconds DESC",
                 .causes = { "cpu-throttled", "swap" },
         },
         {
@@ -137,7 +137,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Use processes in place of threads, move loops into native code that releases the GIL (numpy, torch), or try a free-threaded build of Python.",
                 .verify = "`infprof report gil` shows less waiting, and work done a second rises.",
-                .sql = "SELECT tid, gil, sum(weight) AS seconds FROM stack_samples WHERE mode = 'wall' AND {range} GROUP BY ALL ORDER BY seconds DESC",
+                .sql = "SELECT tid, gil, sum(weight) AS seconds FROM stack_samples WHERE mode = 'wall'{and} GROUP BY ALL ORDER BY seconds DESC",
                 .causes = { "cpu-throttled" },
         },
         {
@@ -148,7 +148,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Call gc.freeze() after loading, raise gc.set_threshold(), or collect between requests.",
                 .verify = "The share falls; memory does not grow.",
-                .sql = "SELECT generation, count(*) AS n, sum(duration) AS seconds, max(duration) AS longest FROM python.gc WHERE {range} GROUP BY generation",
+                .sql = "SELECT generation, count(*) AS n, sum(duration) AS seconds, max(duration) AS longest FROM python.gc{where} GROUP BY generation",
         },
         {
                 .id = "tokenizer", .title = "Tokenizing takes CPU time", .needs = "record --cpu",
@@ -158,7 +158,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "From 5 % on a function counts as hot (the mission's figure).",
                 .advice = "Use the fast tokenizer, cache what prompts have in common, or tokenize in another process.",
                 .verify = "The share falls, and time to first token with it.",
-                .sql = "SELECT func, count(*) AS frames FROM python.backtrace WHERE {range} GROUP BY func ORDER BY frames DESC LIMIT 20",
+                .sql = "SELECT func, count(*) AS frames FROM python.backtrace{where} GROUP BY func ORDER BY frames DESC LIMIT 20",
         },
         {
                 .id = "token-sampling", .title = "Choosing the next token takes CPU time", .needs = "record --cpu",
@@ -168,7 +168,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "From 5 % on a function counts as hot (the mission's figure).",
                 .advice = "Use fewer samplers, a smaller top_k before the others, no grammar where none is needed, or sample on the GPU.",
                 .verify = "The share falls, and time between tokens with it.",
-                .sql = "SELECT func, count(*) AS frames FROM python.backtrace WHERE {range} GROUP BY func ORDER BY frames DESC LIMIT 20",
+                .sql = "SELECT func, count(*) AS frames FROM python.backtrace{where} GROUP BY func ORDER BY frames DESC LIMIT 20",
         },
         {
                 .id = "allocator", .title = "Allocating takes CPU time", .needs = "record --cpu",
@@ -178,7 +178,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "From 5 % on a function counts as hot (the mission's figure).",
                 .advice = "Reuse buffers (arenas, pools) at the places that are named; try another allocator (LD_PRELOAD of jemalloc or mimalloc). `infprof heap temporary` has blocks that live shortly.",
                 .verify = "The share falls, and work done a second rises.",
-                .sql = "SELECT func, count(*) AS frames FROM python.backtrace WHERE {range} GROUP BY func ORDER BY frames DESC LIMIT 20",
+                .sql = "SELECT func, count(*) AS frames FROM python.backtrace{where} GROUP BY func ORDER BY frames DESC LIMIT 20",
         },
         {
                 .id = "loop-lag", .title = "A callback holds an event loop", .needs = "record --async",
@@ -188,7 +188,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Move what blocks into a thread or process (asyncio.to_thread, run_in_executor), or give the loop a turn (await asyncio.sleep(0)).",
                 .verify = "`infprof report lag` has fewer and shorter callbacks.",
-                .sql = "SELECT time, tid, weight AS seconds FROM stack_samples WHERE mode = 'lag' AND {range} ORDER BY seconds DESC LIMIT 20",
+                .sql = "SELECT time, tid, weight AS seconds FROM stack_samples WHERE mode = 'lag'{and} ORDER BY seconds DESC LIMIT 20",
                 .causes = { STARVED, "gil-wait", "gc-pause", "tokenizer", "swap", "io-wait" },
         },
         {
@@ -199,7 +199,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "Raise the power limit (nvidia-smi -pl) where cooling allows it, cool better, or accept it: at the limit energy a token is often lowest.",
                 .verify = "The counters gViolation... grow more slowly, and tokens a second rise.",
-                .sql = "SELECT time, gGpuIndex, gViolationPowerNs, gViolationThermalNs, gPowerDrawW, gTemperatureC FROM {gpus} WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, gGpuIndex, gViolationPowerNs, gViolationThermalNs, gPowerDrawW, gTemperatureC FROM {gpus}{where} ORDER BY t_ns",
         },
         {
                 .id = "gpu-memory", .title = "GPU memory is nearly full", .needs = "a GPU",
@@ -209,7 +209,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "These are the steps of upstream's rule gpu_memory_pressure.",
                 .advice = "Use quantised weights, a smaller batch or context, or more GPUs.",
                 .verify = "The peak is below 85 %.",
-                .sql = "SELECT time, gGpuIndex, gMemoryUsedBytes, gMemoryTotalBytes FROM {gpus} WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, gGpuIndex, gMemoryUsedBytes, gMemoryTotalBytes FROM {gpus}{where} ORDER BY t_ns",
         },
         {
                 .id = "pcie", .title = "The PCIe link of a GPU is busy", .needs = "a GPU whose driver counts traffic",
@@ -219,7 +219,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "Protocol takes 10 to 20 % of a link, so that 80 % is about full.",
                 .advice = "Offload fewer layers or KV blocks to the host, pin host memory, copy while kernels run; check that the link has all its lanes (gPcieWidth, gPcieWidthMax).",
                 .verify = "Traffic falls, or tokens a second rise.",
-                .sql = "SELECT time, gGpuIndex, gPcieRxBytes, gPcieTxBytes, gPcieGen, gPcieWidth FROM {gpus} WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, gGpuIndex, gPcieRxBytes, gPcieTxBytes, gPcieGen, gPcieWidth FROM {gpus}{where} ORDER BY t_ns",
         },
         {
                 .id = "kv-cache", .title = "The KV cache is full", .needs = "an engine that reports it",
@@ -229,7 +229,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "A preempted request is work done twice; a full cache alone costs nothing yet.",
                 .advice = "Give the cache more memory (--gpu-memory-utilization, --kv-cache-dtype fp8), shorten contexts, or run fewer requests at once (--max-num-seqs).",
                 .verify = "system_preemptions_total no longer grows.",
-                .sql = "SELECT time, cache_kv_usage_percent, system_preemptions_total FROM vllm WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, cache_kv_usage_percent, system_preemptions_total FROM vllm{where} ORDER BY t_ns",
         },
         {
                 .id = "batch", .title = "Batches are small while requests wait", .needs = "an engine that reports it",
@@ -239,7 +239,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "Below a quarter of free places the engine's own planning explains them.",
                 .advice = "Look for what keeps requests back: the KV cache, the token budget of a step (--max-num-batched-tokens), or the loop that feeds the engine.",
                 .verify = "system_requests_running rises towards the most that it takes.",
-                .sql = "SELECT time, system_requests_running, system_requests_waiting FROM vllm WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, system_requests_running, system_requests_waiting FROM vllm{where} ORDER BY t_ns",
                 .causes = { "kv-cache", STARVED, "one-thread", "gil-wait", "lock-wait", "loop-lag", "memory", "swap", "io-wait" },
         },
         {
@@ -250,7 +250,7 @@ const struct infp_rule infp_rules[] = {
                 .why = "These are the steps of upstream's rule gpu_underutilization.",
                 .advice = "Find what the CPU does meanwhile (`infprof flamegraph`); send larger batches or more requests at once; capture CUDA graphs.",
                 .verify = "gUtilizationGpu and tokens a second rise.",
-                .sql = "SELECT time, gGpuIndex, gUtilizationGpu, gPowerDrawW FROM {gpus} WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, gGpuIndex, gUtilizationGpu, gPowerDrawW FROM {gpus}{where} ORDER BY t_ns",
                 .causes = { STARVED, "one-thread", "gil-wait", "lock-wait", "pcie", "tokenizer", "token-sampling", "gc-pause", "loop-lag", "swap", "io-wait", "batch" },
         },
         {
@@ -261,7 +261,7 @@ const struct infp_rule infp_rules[] = {
                 .why = BY_TIME_LOST,
                 .advice = "If nothing above explains it, the engine is at its capacity: more replicas, a larger batch, smaller requests, or admission control.",
                 .verify = "system_requests_waiting stays near 0 at the same load.",
-                .sql = "SELECT time, system_requests_waiting, system_requests_running FROM vllm WHERE {range} ORDER BY t_ns",
+                .sql = "SELECT time, system_requests_waiting, system_requests_running FROM vllm{where} ORDER BY t_ns",
                 .causes = { STARVED, "kv-cache", "memory", "swap", "io-wait", "gil-wait", "lock-wait", "gpu-held", "one-thread", "busy-wait", "loop-lag", "pcie", "batch" },
         },
         { 0 },
