@@ -44,9 +44,9 @@ struct infp_rule {
         const char *const *collectors; /* whose rows in `sources` say why it was not checked; ended by NULL */
         const char *unchecked;         /* said where these have no reason */
         enum infp_rule_answer (*find)(const struct infp_report *report, struct infp_bottleneck *ret);
-        const char *means, *decided, *why;    /* for docs; why: these thresholds */
-        const char *advice, *verify;          /* for people, a sentence or two each */
-        const char *sql;                      /* {where}, {and}: a condition of the range; {gpus}: the table of the GPUs */
+        const char *means, *decided, *why; /* for docs; why: these thresholds */
+        const char *advice, *verify;       /* for people, a sentence or two each */
+        const char *sql;                   /* {where}, {and}: a condition of the range; {gpus}: the table of the GPUs */
         const char *causes[INFP_RULE_CAUSES]; /* ids of rules that may explain it, the likeliest first */
 };
 extern const struct infp_rule infp_rules[]; /* ended by id NULL; a cause comes before what it explains */
