@@ -133,7 +133,7 @@ static void test_records(void **state)
                 const char *const sentences[] = { rule->means, rule->decided, rule->why, rule->advice, rule->verify };
 
                 assert_int_equal(index_of(rule->id), i);
-                assert_true(rule->title && rule->needs && rule->unchecked && rule->find && rule->sql);
+                assert_true(rule->title && rule->needs && rule->table && rule->unchecked && rule->find && rule->sql);
                 for (size_t k = 0; k < INFP_COUNT(sentences); k++)
                         if (!sentences[k] || sentences[k][strlen(sentences[k]) - 1] != '.')
                                 fail_msg("%s: not a sentence: %s", rule->id, sentences[k] ? sentences[k] : "-");
@@ -189,6 +189,24 @@ static void test_a_healthy_target(void **state)
         report.n_metrics = 0; /* a run of an older version */
         findings = find(&report);
         assert_non_null(strstr(reason(&findings, "cpu-neighbours"), "this run is older than that"));
+        infp_bottlenecks_done(&findings);
+}
+
+/* A table that cannot be read is not one that has nothing. */
+static void test_a_broken_table(void **state)
+{
+        struct infp_report report = target(6, 0.01, 30);
+        struct infp_report_broken broken = { (char *) "gc", (char *) "its checksum is wrong" };
+        struct infp_bottlenecks findings;
+
+        (void) state;
+        report.torch = (struct infp_torch_report){ .n_steps = 1 };
+        expect_clear(&report, "gc-pause");
+        report.broken = &broken;
+        report.n_broken = 1;
+        findings = find(&report);
+        assert_string_equal(reason(&findings, "gc-pause"), "table gc cannot be read: its checksum is wrong");
+        assert_true(is_clear(&findings, "cpu-saturated"));
         infp_bottlenecks_done(&findings);
 }
 
@@ -462,6 +480,7 @@ int main(void)
                 cmocka_unit_test(test_severity),
                 cmocka_unit_test(test_a_healthy_target),
                 cmocka_unit_test(test_throttled),
+                cmocka_unit_test(test_a_broken_table),
                 cmocka_unit_test(test_waiting_for_a_cpu),
                 cmocka_unit_test(test_a_queue_that_follows),
                 cmocka_unit_test(test_engine),

@@ -168,6 +168,18 @@ static void explain(const struct infp_report *report, const struct infp_rule *ru
                 snprintf(f->reason, sizeof(f->reason), "%s", rule->unchecked);
 }
 
+/* What a broken table had is not known, whatever else there is. */
+static bool is_broken(const struct infp_report *report, struct infp_bottleneck *f)
+{
+        for (unsigned i = 0; i < report->n_broken; i++)
+                if (!strcmp(report->broken[i].table, f->rule->table)) {
+                        snprintf(f->reason, sizeof(f->reason), "table %.60s cannot be read: %.220s",
+                                 report->broken[i].table, report->broken[i].message);
+                        return true;
+                }
+        return false;
+}
+
 static int by_badness(const void *a, const void *b)
 {
         const struct infp_bottleneck *x = a, *y = b;
@@ -241,7 +253,7 @@ static int apply(const struct infp_report *report, struct infp_bottleneck *found
                         .rule = rule, .share = NAN, .low = NAN, .high = NAN, .severity = INFP_SEVERITIES
                 };
 
-                switch (rule->find(report, &f)) {
+                switch (is_broken(report, &f) ? INFP_RULE_UNCHECKED : rule->find(report, &f)) {
                 case INFP_RULE_FOUND:
                         if (f.severity < INFP_SEVERITIES)
                                 found[n++] = f;

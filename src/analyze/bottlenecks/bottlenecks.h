@@ -39,6 +39,7 @@ struct infp_rule {
         const char *id;    /* "cpu-throttled" */
         const char *title; /* of a finding */
         const char *needs; /* what must be recorded, and how */
+        const char *table; /* where most of it comes from: if that cannot be read, the rule was not checked */
         const char *of;    /* what its share is a share of; NULL: it has none */
         double steps[INFP_SEVERITIES];
         const char *const *collectors; /* whose rows in `sources` say why it was not checked; ended by NULL */

@@ -14,7 +14,7 @@
 
 const struct infp_rule infp_rules[] = {
         {
-                .id = "memory-leak", .title = "Memory leaks", .needs = "record --heap",
+                .id = "memory-leak", .title = "Memory leaks", .table = "heap_windows", .needs = "record --heap",
                 .steps = NO_STEPS, .unchecked = "blocks of the heap were not sampled: record with --heap", .find = infp_rule_leak,
                 .means = "Blocks of some stacks are allocated and not freed, and their number grows.",
                 .decided = "Stacks that `infprof heap leaks` calls leaks hold more than 1 MiB. More than 10 MiB is high, more than 100 MiB critical, else medium.",
@@ -24,7 +24,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT process, stack, max_by(live, t_ns) AS bytes FROM heap_windows{where} GROUP BY ALL ORDER BY bytes DESC LIMIT 10",
         },
         {
-                .id = "oom-kill", .title = "The kernel killed processes for want of memory", .needs = "a control group of the target",
+                .id = "oom-kill", .title = "The kernel killed processes for want of memory", .table = "containers", .needs = "a control group of the target",
                 .steps = NO_STEPS, .collectors = COLLECTORS("containers"), .unchecked = "no control group of the target was recorded, whose kills would be counted", .find = infp_rule_oom,
                 .means = "The control group was at its memory limit and nothing could be freed, so that the kernel killed a process of it.",
                 .decided = "The counter of kills of the target's control group rose. Always critical.",
@@ -35,7 +35,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { "memory-leak" },
         },
         {
-                .id = "memory", .title = "Memory is short", .needs = "nothing more",
+                .id = "memory", .title = "Memory is short", .table = "mem", .needs = "nothing more",
                 .of = OF_RANGE, .steps = DEFAULT_STEPS, .collectors = COLLECTORS("mem"), .unchecked = "memory was not measured", .find = infp_rule_memory,
                 .means = "Tasks waited for memory to be freed, or the target came near its limit.",
                 .decided = "By the verdict on memory (`report limits`). The share is the kernel's pressure of the target's own control group, else that of the machine. Near the limit without a wait it is low.",
@@ -46,7 +46,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { "memory-leak" },
         },
         {
-                .id = "swap", .title = "Pages of the target come from a disk", .needs = "nothing more",
+                .id = "swap", .title = "Pages of the target come from a disk", .table = "tree", .needs = "nothing more",
                 .steps = NO_STEPS, .collectors = COLLECTORS("processes"), .unchecked = "neither swap nor page faults of the target were measured", .find = infp_rule_swap,
                 .means = "The target touched memory that was in swap, or pages of files (weights that are mapped) that were not in the page cache.",
                 .decided = "At least 1 MiB of the target was in swap, or it waited for a page from a disk at least 10 times a second. Both is high, faults alone medium, swap alone low.",
@@ -57,7 +57,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { "memory", "memory-leak" },
         },
         {
-                .id = "io-wait", .title = "Tasks wait for disks", .needs = "nothing more",
+                .id = "io-wait", .title = "Tasks wait for disks", .table = "pressure", .needs = "nothing more",
                 .of = OF_RANGE, .steps = DEFAULT_STEPS, .collectors = COLLECTORS("pressure"), .unchecked = "how long tasks waited for disks was not measured", .find = infp_rule_io,
                 .means = "At least one task could not go on since a disk had not answered.",
                 .decided = "By the verdict on I/O (`report limits`), from 5 % of the time on. The share is the kernel's pressure of the target's own control group, else that of the machine, which is an estimate.",
@@ -68,7 +68,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { "swap", "memory" },
         },
         {
-                .id = "cpu-throttled", .title = "The CPU quota holds the target back", .needs = "a control group of the target",
+                .id = "cpu-throttled", .title = "The CPU quota holds the target back", .table = "limits", .needs = "a control group of the target",
                 .of = OF_WORK, .steps = DEFAULT_STEPS, .collectors = COLLECTORS("limits", "containers"), .unchecked = "the control group of the target was not recorded", .find = infp_rule_throttled,
                 .means = "The control group used up its quota and waited for the next period, though CPUs were there.",
                 .decided = "By the kernel's count of the time in which CPUs of the group were held back. Below 2 % of the time it is low where 5 % of the periods were throttled: short stops make latency worse than averages show.",
@@ -78,7 +78,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT time, lCpuQuota, lCpuPeriods, lCpuThrottledPeriods, lCpuThrottledTimeNs FROM limits{where} ORDER BY t_ns",
         },
         {
-                .id = "cpu-neighbours", .title = "Other processes take the CPUs that the target wants", .needs = "a target; run delay (`tree_run_delay_ns`)",
+                .id = "cpu-neighbours", .title = "Other processes take the CPUs that the target wants", .table = "tree", .needs = "a target; run delay (`tree_run_delay_ns`)",
                 .of = OF_WORK, .steps = DEFAULT_STEPS, .collectors = COLLECTORS("processes"), .unchecked = "how long threads waited for a CPU was not recorded: this run is older than that, or its kernel does not count it", .find = infp_rule_neighbours,
                 .means = "Threads of the target were ready to run, and their CPU ran something else that is not the target's.",
                 .decided = "The wait is the kernel's own count (schedstat of each thread). Of it, what the target wanted beyond the CPUs that it may use is its own doing, and what a quota held back is the quota's. The rest is the neighbours', if they used at least 0.1 CPUs and the machine's CPUs were 80 % busy.",
@@ -88,7 +88,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT time, tree_run_delay_ns, tree_cpu_ns FROM tree{where} ORDER BY t_ns",
         },
         {
-                .id = "busy-wait", .title = "Waiting uses CPU time", .needs = "record --cpu",
+                .id = "busy-wait", .title = "Waiting uses CPU time", .table = "stack_samples", .needs = "record --cpu",
                 .of = OF_CPU_TIME, .steps = DEFAULT_STEPS, .unchecked = STACKS, .find = infp_rule_busy_wait,
                 .means = "Threads spin at a barrier, poll with sched_yield or spin for a lock: they use CPUs, and energy, while they wait for others.",
                 .decided = "By the samples whose innermost functions are those of barriers (OpenMP, ggml), sched_yield and spin locks.",
@@ -98,7 +98,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT mode, count(*) AS rows, sum(weight) AS seconds FROM stack_samples{where} GROUP BY mode",
         },
         {
-                .id = "cpu-saturated", .title = "The target wants more CPUs than it may use", .needs = "a target; run delay (`tree_run_delay_ns`)",
+                .id = "cpu-saturated", .title = "The target wants more CPUs than it may use", .table = "tree", .needs = "a target; run delay (`tree_run_delay_ns`)",
                 .of = OF_WORK, .steps = DEFAULT_STEPS, .collectors = COLLECTORS("processes"), .unchecked = "how long threads waited for a CPU was not recorded: this run is older than that, or its kernel does not count it", .find = infp_rule_saturated,
                 .means = "More of its threads were ready to run than it may use CPUs: they wait for each other.",
                 .decided = "CPUs that its threads used and waited for, less those that it may use (affinity, cpuset, quota). At least medium where it used 90 % of its CPUs, whatever waited.",
@@ -109,7 +109,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { "cpu-throttled", "busy-wait" },
         },
         {
-                .id = "one-thread", .title = "One thread is always busy", .needs = "record --cpu",
+                .id = "one-thread", .title = "One thread is always busy", .table = "stack_samples", .needs = "record --cpu",
                 .steps = NO_STEPS, .unchecked = STACKS, .find = infp_rule_one_thread,
                 .means = "One thread was busy all the time while other CPUs of the target were free: an engine's loop, or Python code. More CPUs do not help it.",
                 .decided = "A thread was busy 90 % of the time by its samples, the target may use at least 2 CPUs and used less than 70 % of them. Always medium.",
@@ -119,7 +119,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT tid, sum(weight) AS seconds FROM stack_samples WHERE mode = 'cpu'{and} GROUP BY tid ORDER BY seconds DESC LIMIT 10",
         },
         {
-                .id = "lock-wait", .title = "Threads wait for locks", .needs = "record --off-cpu",
+                .id = "lock-wait", .title = "Threads wait for locks", .table = "stack_samples", .needs = "record --off-cpu",
                 .of = OF_WORK, .steps = DEFAULT_STEPS, .unchecked = "waits of threads were not recorded: record with --off-cpu", .find = infp_rule_lock,
                 .means = "Threads slept until another one gave back a mutex or a read-write lock.",
                 .decided = "By waits whose frames between the kernel and the program are those of functions that take a lock. Waits for work (condition variables, queues, semaphores) do not count, nor do locks of Python's threading, which look the same as its conditions.",
@@ -130,7 +130,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { "cpu-throttled", "swap" },
         },
         {
-                .id = "gil-wait", .title = "Threads of Python wait for the GIL", .needs = "record --gil",
+                .id = "gil-wait", .title = "Threads of Python wait for the GIL", .table = "stack_samples", .needs = "record --gil",
                 .of = OF_WORK, .steps = DEFAULT_STEPS, .unchecked = "who held the GIL was not sampled: record with --gil", .find = infp_rule_gil,
                 .means = "Only one thread of an interpreter runs Python code at a time; the others that want to wait.",
                 .decided = "By samples of all threads of Python: the time in which they waited for the GIL.",
@@ -141,7 +141,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { "cpu-throttled" },
         },
         {
-                .id = "gc-pause", .title = "Collections of garbage stop Python", .needs = "record --torch",
+                .id = "gc-pause", .title = "Collections of garbage stop Python", .table = "gc", .needs = "record --torch",
                 .of = OF_RANGE, .steps = DEFAULT_STEPS, .unchecked = "collections of garbage were not timed: record with --torch", .find = infp_rule_gc,
                 .means = "While Python's collector looks for cycles no other code of Python runs in that process.",
                 .decided = "By the times of all collections (table gc); of several processes the mean.",
@@ -151,7 +151,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT generation, count(*) AS n, sum(duration) AS seconds, max(duration) AS longest FROM python.gc{where} GROUP BY generation",
         },
         {
-                .id = "tokenizer", .title = "Tokenizing takes CPU time", .needs = "record --cpu",
+                .id = "tokenizer", .title = "Tokenizing takes CPU time", .table = "stack_samples", .needs = "record --cpu",
                 .of = OF_CPU_TIME, .steps = { 0.05, 0.1, 0.2, 0.5 }, .unchecked = STACKS, .find = infp_rule_tokenizer,
                 .means = "Text is turned into tokens and back by the CPU; in a server that happens for each request, and often in the loop that serves all of them.",
                 .decided = "By samples with a function of a tokenizer in their stack (tokenizers, tiktoken, sentencepiece, llama.cpp), of at least 100.",
@@ -161,7 +161,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT func, count(*) AS frames FROM python.backtrace{where} GROUP BY func ORDER BY frames DESC LIMIT 20",
         },
         {
-                .id = "token-sampling", .title = "Choosing the next token takes CPU time", .needs = "record --cpu",
+                .id = "token-sampling", .title = "Choosing the next token takes CPU time", .table = "stack_samples", .needs = "record --cpu",
                 .of = OF_CPU_TIME, .steps = { 0.05, 0.1, 0.2, 0.5 }, .unchecked = STACKS, .find = infp_rule_sampling,
                 .means = "Sorting and filtering the probabilities of all tokens of the vocabulary, for each token of each request.",
                 .decided = "By samples with a function of a sampler in their stack (llama.cpp, vLLM, SGLang, transformers), of at least 100.",
@@ -171,7 +171,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT func, count(*) AS frames FROM python.backtrace{where} GROUP BY func ORDER BY frames DESC LIMIT 20",
         },
         {
-                .id = "allocator", .title = "Allocating takes CPU time", .needs = "record --cpu",
+                .id = "allocator", .title = "Allocating takes CPU time", .table = "stack_samples", .needs = "record --cpu",
                 .of = OF_CPU_TIME, .steps = { 0.05, 0.1, 0.2, 0.5 }, .unchecked = STACKS, .find = infp_rule_allocator,
                 .means = "The program allocates and frees so often that the allocator's own work shows.",
                 .decided = "By samples whose innermost functions are those of an allocator (malloc, free, new, jemalloc, tcmalloc, mimalloc), of at least 100.",
@@ -181,7 +181,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT func, count(*) AS frames FROM python.backtrace{where} GROUP BY func ORDER BY frames DESC LIMIT 20",
         },
         {
-                .id = "loop-lag", .title = "A callback holds an event loop", .needs = "record --async",
+                .id = "loop-lag", .title = "A callback holds an event loop", .table = "stack_samples", .needs = "record --async",
                 .of = OF_RANGE, .steps = DEFAULT_STEPS, .unchecked = "event loops were not watched: record with --async", .find = infp_rule_lag,
                 .means = "One callback of asyncio ran so long that all other tasks of its loop waited.",
                 .decided = "By the time of callbacks of 100 ms or more; of several loops the worst.",
@@ -192,7 +192,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { STARVED, "gil-wait", "gc-pause", "tokenizer", "swap", "io-wait" },
         },
         {
-                .id = "gpu-held", .title = "GPU clocks are held down", .needs = "a GPU whose driver counts it",
+                .id = "gpu-held", .title = "GPU clocks are held down", .table = "nvidia", .needs = "a GPU whose driver counts it",
                 .of = OF_RANGE, .steps = DEFAULT_STEPS, .collectors = COLLECTORS("nvidia", "amdgpu", "intel"), .unchecked = "no GPU says how long its clocks were held down", .find = infp_rule_gpu_held,
                 .means = "A power limit, heat or the power supply keeps the GPU below the clocks that it could have.",
                 .decided = "By the driver's count of that time; of several GPUs and reasons the worst.",
@@ -202,7 +202,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT time, gGpuIndex, gViolationPowerNs, gViolationThermalNs, gPowerDrawW, gTemperatureC FROM {gpus}{where} ORDER BY t_ns",
         },
         {
-                .id = "gpu-memory", .title = "GPU memory is nearly full", .needs = "a GPU",
+                .id = "gpu-memory", .title = "GPU memory is nearly full", .table = "nvidia", .needs = "a GPU",
                 .steps = NO_STEPS, .collectors = COLLECTORS("nvidia", "amdgpu", "intel"), .unchecked = "no GPU was recorded", .find = infp_rule_gpu_memory,
                 .means = "The next allocation may fail, or cached memory has to be given back first.",
                 .decided = "More than 85 % of a GPU's memory was in use: high, more than 95 % critical. Not where an engine reports its KV cache: such engines take nearly all memory as they start, and rule kv-cache looks at what is needed of it.",
@@ -212,7 +212,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT time, gGpuIndex, gMemoryUsedBytes, gMemoryTotalBytes FROM {gpus}{where} ORDER BY t_ns",
         },
         {
-                .id = "pcie", .title = "The PCIe link of a GPU is busy", .needs = "a GPU whose driver counts traffic",
+                .id = "pcie", .title = "The PCIe link of a GPU is busy", .table = "nvidia", .needs = "a GPU whose driver counts traffic",
                 .of = "what the link can carry", .steps = { 0.6, 0.7, 0.8, 0.9 }, .collectors = COLLECTORS("nvidia", "amdgpu", "intel"), .unchecked = "no GPU reports its PCIe traffic and link", .find = infp_rule_pcie,
                 .means = "Weights, activations or KV blocks move between host and GPU faster than the link can carry more.",
                 .decided = "Bytes a second one way, on average, by lanes and generation of the link.",
@@ -222,7 +222,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT time, gGpuIndex, gPcieRxBytes, gPcieTxBytes, gPcieGen, gPcieWidth FROM {gpus}{where} ORDER BY t_ns",
         },
         {
-                .id = "kv-cache", .title = "The KV cache is full", .needs = "an engine that reports it",
+                .id = "kv-cache", .title = "The KV cache is full", .table = "vllm", .needs = "an engine that reports it",
                 .steps = NO_STEPS, .collectors = COLLECTORS("engine"), .unchecked = "no engine was found", .find = infp_rule_cache,
                 .means = "Requests wait for room, or running ones lose their cache (preemption) and are computed again.",
                 .decided = "By the engine: it preempted requests (high), or the cache was more than 95 % full (low).",
@@ -232,7 +232,7 @@ const struct infp_rule infp_rules[] = {
                 .sql = "SELECT time, cache_kv_usage_percent, system_preemptions_total FROM vllm{where} ORDER BY t_ns",
         },
         {
-                .id = "batch", .title = "Batches are small while requests wait", .needs = "an engine that reports it",
+                .id = "batch", .title = "Batches are small while requests wait", .table = "vllm", .needs = "an engine that reports it",
                 .of = "the requests that the engine can work on at once", .steps = { 0.25, 0.5, 0.75, 0.9 }, .collectors = COLLECTORS("engine"), .unchecked = "no engine says how many requests run, wait, and could run at once", .find = infp_rule_batch,
                 .means = "The engine could work on more requests at once than it did, though some waited.",
                 .decided = "Mean running requests by the most that it takes at once (max_num_seqs, slots), where at least 0.1 requests waited on average.",
@@ -243,7 +243,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { "kv-cache", STARVED, "one-thread", "gil-wait", "lock-wait", "loop-lag", "memory", "swap", "io-wait" },
         },
         {
-                .id = "gpu-idle", .title = "A GPU waits for work", .needs = "a GPU",
+                .id = "gpu-idle", .title = "A GPU waits for work", .table = "nvidia", .needs = "a GPU",
                 .of = OF_RANGE, .steps = NO_STEPS, .collectors = COLLECTORS("nvidia", "amdgpu", "intel"), .unchecked = "no GPU was recorded", .find = infp_rule_gpu_idle,
                 .means = "Kernels ran on a GPU of the target less than half of the time.",
                 .decided = "Mean use below 50 % is medium, below 20 % high, over more than 10 samples. Not below 1 % (it is not used), nor where an engine had less than one request in two samples to work on and none waited.",
@@ -254,7 +254,7 @@ const struct infp_rule infp_rules[] = {
                 .causes = { STARVED, "one-thread", "gil-wait", "lock-wait", "pcie", "tokenizer", "token-sampling", "gc-pause", "loop-lag", "swap", "io-wait", "batch" },
         },
         {
-                .id = "queue", .title = "Requests wait in the engine's queue", .needs = "an engine that reports it",
+                .id = "queue", .title = "Requests wait in the engine's queue", .table = "vllm", .needs = "an engine that reports it",
                 .of = "the time of requests", .steps = DEFAULT_STEPS, .collectors = COLLECTORS("engine"), .unchecked = "no engine was found", .find = infp_rule_queue,
                 .means = "Requests come faster than the engine takes them: the time to first token grows with the queue.",
                 .decided = "At least 0.1 requests waited on average. The share is waiting requests by all in the engine, which is the share of their time (Little's law).",
