@@ -9,6 +9,7 @@ import sys
 import jsonschema
 import pytest
 
+from nvml import machine  # noqa: F401 (a fixture)
 from program import query, run
 from pythons import with_gil
 from test_python_wall import ONE
@@ -146,6 +147,20 @@ def test_busy_waiting(record, ask, program):
     for one in told["findings"]:
         if one["rule"] == "cpu-saturated":
             assert one["cause"] == "busy-wait"
+
+
+def test_gpu(infprof, record, ask, run_dir, machine):
+    """The driver's counter of held-down clocks moves by a quarter of the time; the GPU works 15 % of it."""
+    done = record("-t", "200", "--no-snapshots", command=["sleep", "3"], env=machine("0 profile h100", "0 utilization.gpu 15").env)
+    assert done.returncode == 0, done.stderr
+    told = ask("bottlenecks", "--json")
+    held, idle, memory = (finding(told, f"gpu-{name}") for name in ("held", "idle", "memory"))
+    assert held["share"] == pytest.approx(0.25, rel=0.1) and held["severity"] == "high", held
+    assert held["evidence"] == ["nvidia0: its clocks were held down by its power limit 25 % of the time"]
+    assert idle["share"] == pytest.approx(0.85) and idle["severity"] == "high", idle
+    assert memory["severity"] == "high" and memory["share"] is None and memory["share_null_because"]
+    for one in (held, idle, memory):
+        assert len(query(infprof, run_dir, one["query"])) > 10
 
 
 @pytest.fixture
