@@ -12,6 +12,7 @@ import pytest
 from nvml import machine  # noqa: F401 (a fixture)
 from program import query, run
 from pythons import with_gil
+from test_engine import PAGE, server  # noqa: F401 (a fixture)
 from test_python_wall import ONE
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -81,14 +82,20 @@ def test_live_throttled_by_a_quota(record, ask, program):
 
 
 
-def test_starved_by_neighbours(record, ask, program, spawn):
-    """It has a quarter of one CPU. The kernel's count of its wait is in the run, and agrees."""
+def test_starved_by_neighbours(record, ask, program, spawn, server):
+    """It has a quarter of one CPU. The kernel's count of its wait is in the run, and agrees. That its requests queue follows from it, though
+    they wait for a greater share of their time."""
+    engine = server()
+    engine.answers["/metrics"] = (200, {}, PAGE + "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting 6\n")
     for _ in range(3):
         spawn("taskset", "-c", "0", program, "burn", "60")
-    done = record("-t", "200", "--no-snapshots", command=["taskset", "-c", "0", program, "burn", "2.5"])
+    done = record("-t", "200", "--no-snapshots", "--engine", engine.url(), command=["taskset", "-c", "0", program, "burn", "2.5"])
     assert done.returncode == 0, done.stderr
     told = ask("bottlenecks", "--json")
     one = finding(told, "cpu-neighbours")
+    queue = finding(told, "queue")
+    assert queue["share"] == pytest.approx(0.75) and queue["severity"] == "critical" and queue["cause"] == "cpu-neighbours", queue
+    assert f"follows from {one['title']}" in ask("bottlenecks", "--min-severity", "critical" if one["severity"] == "critical" else "medium")
     assert told["findings"][0]["rule"] == "cpu-neighbours" and one["severity"] != "low", told["findings"]
     tree = [row for row in done.run.table("tree") if row["tree_run_delay_ns"] is not None]
     waited = (tree[-1]["tree_run_delay_ns"] - tree[0]["tree_run_delay_ns"]) / 1e9
