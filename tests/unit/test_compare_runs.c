@@ -461,6 +461,14 @@ static void test_sides(void **state)
         infp_gate_parse("cpu_s_per_s>+5%", &gate, NULL);
         assert_int_equal(infp_gate_judge(&gate, 1, &compare, 1).state, INFP_GATE_UNDECIDED);
         infp_compare_done(&compare);
+        for (unsigned b = 0; b < INFP_COMPARE_BLOCKS; b++) /* 2.25 times */
+                made[1].items[0].series.sum[b] *= 1.5;
+        assert_int_equal(infp_compare_make(sides, 2, &compare, &err), 0);
+        assert_int_equal(verdict_of(&compare, "cpu_s_per_s"), INFP_VERDICT_WORSE);
+        assert_int_equal(infp_gate_judge(&gate, 1, &compare, 1).state, INFP_GATE_FAILED);
+        infp_compare_done(&compare);
+        for (unsigned b = 0; b < INFP_COMPARE_BLOCKS; b++)
+                made[1].items[0].series.sum[b] /= 1.5;
         made[1].numbers.others = 0.2;
         assert_int_equal(infp_compare_make(sides, 2, &compare, &err), 0);
         assert_int_equal(verdict_of(&compare, "cpu_s_per_s"), INFP_VERDICT_WORSE);

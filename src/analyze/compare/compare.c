@@ -393,7 +393,8 @@ static void find_disturbance(struct infp_compare *compare)
                         compare->others = fmax(compare->others, compare->sides[k].runs[i]->others);
         compare->is_disturbed = compare->others > most_others && compare->sides[0].n == 1;
         for (unsigned i = 0; i < compare->n; i++)
-                compare->rows[i].difference.is_disturbed = compare->is_disturbed && is_of_clock(&compare->rows[i]);
+                if (compare->is_disturbed && is_of_clock(&compare->rows[i]))
+                        infp_difference_disturb(&compare->rows[i].difference);
 }
 
 static int judge(struct infp_compare *compare)

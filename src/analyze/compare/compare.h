@@ -32,7 +32,7 @@ struct infp_compare {
         const char *no_functions; /* why they are not; NULL: they are, or nobody has any */
         bool cuts_differ;         /* one side has more incomplete stacks by 5 points or more */
         double others;            /* share of the CPUs that others had, in the run with most; NAN: not measured */
-        bool is_disturbed;        /* by them: single runs say too little of time by the clock */
+        bool is_disturbed;        /* by them: time by the clock of single runs needs a factor of two */
         unsigned n_left_out[INFP_COMPARE_SECTIONS]; /* functions and modules with little time, which were not tested */
 };
 

@@ -363,6 +363,15 @@ void infp_difference_find(const struct infp_compare_series *const *before, unsig
         }
 }
 
+void infp_difference_disturb(struct infp_difference *d)
+{
+        if (!d->is_of_blocks || d->is_points || isnan(d->p))
+                return;
+        d->is_disturbed = true;
+        d->floor = fmax(d->floor, log(INFP_COMPARE_DISTURBED));
+        d->noise = unscaled(d->floor, false);
+}
+
 bool infp_difference_interval(const struct infp_difference *d, double level, double *ret_low, double *ret_high)
 {
         const double wide = infp_student_quantile(1 - (1 - level) / 2, d->df) * d->error;
@@ -427,10 +436,8 @@ static void judge(struct infp_difference *d, enum infp_better better, unsigned m
         if (d->p_all > INFP_COMPARE_ALPHA)
                 return;
         if (d->is_of_blocks && fabs(d->estimate) <= d->floor)
-                d->why = "significant, but within the noise of one run";
-        else if (d->is_disturbed)
-                d->why = "significant, but on a machine that others kept busy one run says too little of time by the "
-                         "clock";
+                d->why = d->is_disturbed ? "significant, but below a factor of two on a machine that others kept busy"
+                                         : "significant, but within the noise of one run";
         else
                 d->verdict = direction(d, better);
 }

@@ -82,7 +82,7 @@ struct infp_difference {
         double before, after;         /* of several runs their mean, geometric for ratios; NAN: no value */
         unsigned n_before, n_after;   /* blocks, or runs */
         bool is_points, is_of_blocks; /* a difference of shares; of one run a side */
-        bool is_disturbed;            /* the caller's: single runs on a busy machine, and it is time by the clock */
+        bool is_disturbed;            /* single runs on a busy machine, and it is time by the clock */
         /* after / before - 1, of shares after - before; with its 95 % interval for this number alone. NAN: not known. */
         double difference, low, high;
         double p, p_all; /* p_all: corrected by infp_compare_holm */
@@ -106,6 +106,10 @@ struct infp_compare_how {
 void infp_difference_find(const struct infp_compare_series *const *before, unsigned n_before,
                           const struct infp_compare_series *const *after, unsigned n_after,
                           const struct infp_compare_how *how, struct infp_difference *ret);
+/* Time by the clock of single runs, on a machine that others kept busy: raises the noise floor to a factor of two. Equal runs of 10 s
+ * beside a load of 15 on 2 CPUs differed by up to 1.8. Before infp_compare_judge. */
+#define INFP_COMPARE_DISTURBED 2.0
+void infp_difference_disturb(struct infp_difference *difference);
 /* Corrects p of all of a family that have one, and gives the verdicts and what was detectable. better[i] belongs to list[i]; families:
  * how many share the 5 %. 0 or -ENOMEM. */
 int infp_compare_judge(struct infp_difference *const *list, const enum infp_better *better, unsigned n,

@@ -63,7 +63,7 @@ static enum infp_gate_state state_of(const struct infp_gate *gate, const struct 
         const double t = gate->threshold;
         const bool is_beyond = gate->is_above ? low > t : high < t, is_within = gate->is_above ? high <= t : low >= t;
 
-        if (is_beyond && (d->is_disturbed || (d->is_of_blocks && fabs(d->estimate) <= d->floor)))
+        if (is_beyond && d->is_of_blocks && fabs(d->estimate) <= d->floor)
                 return INFP_GATE_UNDECIDED;
         return is_beyond ? INFP_GATE_FAILED : is_within ? INFP_GATE_PASSED : INFP_GATE_UNDECIDED;
 }

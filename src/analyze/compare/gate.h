@@ -1,8 +1,7 @@
 /* Conditions of a gate: 'ttft_p95>+5%'. A condition fails when the data show that it holds: the whole interval lies beyond the
  * threshold. It passes when the whole interval lies on the other side. Between these the data cannot decide. The intervals are of the
  * level 1 - 0.05 / n for n conditions, so that of differences that lie exactly at their thresholds at most 2.5 % fail, all
- * conditions of one comparison together. Between single runs a difference within the noise floor does not fail either, nor does time by the clock
- * on a busy machine. */
+ * conditions of one comparison together. Between single runs a difference within the noise floor does not fail either. */
 #pragma once
 
 #include "analyze/compare/compare.h"

@@ -136,8 +136,8 @@ static void put_others(struct infp_str *out, const struct infp_compare_view *vie
                 infp_str_printf(
                         out,
                         "Other processes, or other machines on this host, used %s of the CPUs in one of the runs: "
-                        "of time by the clock (latencies, what is by second) there is no verdict then. Several runs "
-                        "a side, in turns, can have one.",
+                        "time by the clock (latencies, what is by second) has a verdict only beyond a factor of "
+                        "two then. Several runs a side, in turns, say more.",
                         infp_human(view->compare->others, "ratio", "%", false).text);
 }
 
@@ -213,8 +213,7 @@ void infp_compare_gate(struct infp_str *out, const struct infp_gate_result *resu
         }
         if (result->state == INFP_GATE_UNDECIDED && d->why)
                 infp_str_printf(out, "; %s", d->why);
-        else if (result->state == INFP_GATE_UNDECIDED && d->is_disturbed)
-                infp_str_puts(out, "; the machine was busy with others");
-        else if (result->state == INFP_GATE_UNDECIDED && isfinite(d->noise) && fabs(d->difference) <= d->noise)
-                infp_str_printf(out, "; within the noise of one run, %s", infp_compare_change(d, d->noise).text);
+        else if (result->state == INFP_GATE_UNDECIDED && d->is_of_blocks && fabs(d->estimate) <= d->floor)
+                infp_str_printf(out, "; within the noise of one run%s, %s", d->is_disturbed ? " on a busy machine" : "",
+                                infp_compare_change(d, d->noise).text);
 }
