@@ -259,7 +259,10 @@ def test_a_trigger_within_a_trigger(python, name):  # noqa: F811
     python(name, '''\
         import infprof, os, signal, threading, time
         from infprof import _stacks
-        count = 0
+        count, ran = 0, []
+        class Thread(threading.Thread):
+            name = property(lambda self: ran.append("name"), lambda self, name: None)
+            native_id = ident = __dict__ = property(lambda self: ran.append("property"))
         def handler(number, frame):
             global count
             count += 1
@@ -267,13 +270,15 @@ def test_a_trigger_within_a_trigger(python, name):  # noqa: F811
         infprof.enable_backtraces(period=0.001, signal="USR2")
         infprof.enable_variables("*:*")
         def storm():
-            for _ in range(2000): os.kill(os.getpid(), signal.SIGUSR2); time.sleep(0)
+            for _ in range(400): os.kill(os.getpid(), signal.SIGUSR2); time.sleep(0)
         def deep(n):
             if n: return deep(n - 1)
-            thread = threading.Thread(target=storm); thread.start()
+            thread = Thread(target=storm); thread.start()
+            ran.clear()  # of the module threading itself
             while thread.is_alive(): sum(range(50))
+            assert not ran
             thread.join()
-        deep(300)
+        deep(100)
         assert count > 0
         put, _stacks.put = _stacks.put, None
         before = count
@@ -340,6 +345,16 @@ def test_the_environment(infprof, running):  # noqa: F811
     process.send_signal(signal.SIGUSR2)
     sql = "SELECT count(DISTINCT trigger) AS n FROM python.own_stacks"
     wait_for(lambda: json.loads(run([infprof, "query", "--pid", process.pid, "--json", sql]).stdout)[0]["n"] == 2, "both kinds of stacks")
+
+
+@pytest.mark.parametrize("variable", ["INFPROF_BACKTRACE_PERIOD=0.5", "INFPROF_BACKTRACE_TRIGGERS=exception", "INFPROF_PYTHON_VARIABLES=f:x", ""])
+def test_the_environment_in_site_packages(package, variable):  # noqa: F811
+    """By infprof.pth, which imports nothing unless something is asked for."""
+    name, _, value = variable.partition("=")
+    own, needed = PYTHONS[ONE]
+    text = "import site, sys; site.addsitedir(sys.argv[1]); print('infprof._watch' in sys.modules, 'infprof' in sys.modules)"
+    done = run([*own, "-c", text, package], env={**needed, "INFPROF_TORCH": "", "PROBING_TORCH_PROFILING": "", **({name: value} if name else {})})
+    assert done.stdout == f"{bool(name)} {bool(name)}\n" and not done.stderr, done.stderr
 
 
 def test_an_environment_that_makes_no_sense(loaded):  # noqa: F811
