@@ -573,7 +573,7 @@ torch.set_num_threads(1)
 net = Net().eval()
 def serve(net):
     for i in range(160):
-        pause = 0.5 if i in (130, 150) else 0.002
+        pause = {{130: 0.5, 150: 1.0}}.get(i, 0.002)
         with torch.no_grad():
             net(torch.zeros(2, 3), pause)
 def train(net):
@@ -608,8 +608,11 @@ def model_run(infprof, tmp_path_factory):
 def test_slow_modules_and_steps(model_run):
     rows = model_run("SELECT * FROM python.backtrace WHERE trigger IS NOT NULL ORDER BY t_ns, depth")
     slow = [stack for stack in stacks(rows) if stack[0]["trigger"] == "module"]
-    assert [re.sub(r" [\d.]+ ms", " MS", stack[0]["cause"]) for stack in sorted(slow, key=lambda stack: stack[0]["t_ns"])] == [
-        "slow took MS", "Net took MS"] * 2
+    took = [re.fullmatch(r"(\w+) took ([\d.]+) ms", stack[0]["cause"]).groups() for stack in sorted(slow, key=lambda stack: stack[0]["t_ns"])]
+    assert all(float(ms) > 300 for _, ms in took), took  # a machine that stops for so long makes more of them
+    for name in ("slow", "Net"):
+        *_, second, longest = sorted(float(ms) for module, ms in took if module == name)
+        assert longest >= 1000 and second >= 500, took
     names = [row["func"].rpartition(".")[2] for row in next(stack for stack in slow if stack[0]["cause"].startswith("slow"))]
     assert [name for name in names if name in ("forward", "serve", "<module>")] == ["forward", "serve", "<module>"]
     steps = {row["step"]: row["duration"] for row in model_run("SELECT step, duration FROM python.torch_steps ORDER BY step")}
