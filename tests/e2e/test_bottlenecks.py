@@ -104,7 +104,7 @@ def test_starved_by_neighbours(record, ask, program, spawn, server):
     assert abs(one["share"] - waited / told["wall_s"]) < 0.05, (one, waited, told["wall_s"])
     own = [row["pRunDelayNs"] for row in done.run.table("processes") if row["pRunDelayNs"] is not None]
     assert abs(max(own) - tree[-1]["tree_run_delay_ns"]) < 0.1e9 + 0.1 * max(own)
-    assert told["findings"][0]["query"] == "SELECT time, tree_run_delay_ns, tree_cpu_ns FROM tree WHERE true ORDER BY t_ns"
+    assert told["findings"][0]["query"] == "SELECT time, tree_run_delay_ns, tree_cpu_ns FROM tree ORDER BY t_ns"
     # Of a part of the run, its range is in the query.
     part = ask("bottlenecks", "--json", "--from", "+0.5s", "--to", "+2s")
     assert re.search(r"WHERE t_ns >= \d+ AND t_ns < \d+ ORDER", finding(part, "cpu-neighbours")["query"])
