@@ -43,9 +43,10 @@ extern const unsigned infp_compare_numbers_n;
 /* NULL: there is none. Of step times "step_mean:decode" finds "step_mean". */
 const struct infp_compare_number *infp_compare_number_find(const char *name, size_t size);
 
-/* Noise floors of what has no line above: shares of functions in points, times of modules. */
-#define INFP_COMPARE_LEAST_SHARE 0.02
-#define INFP_COMPARE_LEAST_TIME 0.05
+/* Noise floors of what has no line above: shares of functions in points, times of modules. Equal runs of a Python loop differed by up to
+ * 22 points of a function (tests/bench/bench_compare.py): in which pools of the allocator a loop works is chance of each run. */
+#define INFP_COMPARE_LEAST_SHARE 0.25
+#define INFP_COMPARE_LEAST_TIME 0.1
 
 /* Joules of all GPUs, as a name of the time series: the energy counters of each GPU, added up. */
 extern const char infp_compare_gpu_joules[];

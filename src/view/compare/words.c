@@ -127,7 +127,8 @@ static void put_noise(struct infp_str *out, const struct infp_compare_view *view
                         out,
                         "One run a side: the intervals come from blocks of its time and do not hold the noise from "
                         "run to run; a change counts only when it exceeds what quarters of one run differ by, and "
-                        "at least 5 % (2 points of a share). Several runs a side (A1,A2,A3 B1,B2,B3) show it.");
+                        "at least 10 % (of memory 5 %, of functions 25 points). Several runs a side (A1,A2,A3 "
+                        "B1,B2,B3) show it.");
 }
 
 static void put_others(struct infp_str *out, const struct infp_compare_view *view)
