@@ -9,6 +9,7 @@ import pytest
 from html_pages import browser, panel_of, texts  # noqa: F401 (fixtures)
 from program import query, run
 from test_html import HOSTILE, MOST_BYTES, page_of
+from test_torch import ODD
 
 PYTHON = "/usr/bin/python3"
 ROWS = """
@@ -126,3 +127,21 @@ def test_a_run_without_it_has_no_word_of_it(infprof, record, run_dir):
     record("--no-snapshots", command=["true"])
     page, text = page_of(infprof, run_dir)
     assert 'id="torch"' not in text and not [panel for panel in page.data["panels"] if panel["group"] == "torch"]
+
+
+@pytest.mark.san
+def test_odd_rows_make_a_sound_page(infprof, record, tmp_path):
+    """Numbers that no program means, names that are no names: figures are numbers or null, and the page stays one."""
+    (tmp_path / "odd.py").write_text(ODD)
+    done = record("--python", "--no-snapshots", command=[PYTHON, tmp_path / "odd.py"])
+    assert done.returncode == 0, done.stderr
+    page, text = page_of(infprof, done.run.path)
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    data = json.loads(next(text for attributes, text in page.texts["script"] if attributes.get("id") == "data"), parse_constant=refuse)
+    panels = [panel for panel in data["panels"] if panel["group"] == "torch"]
+    assert {panel["id"] for panel in panels} >= {"torch-steps", "torch-modules", "torch-stages"} and len(rows_of(text, "modules of PyTorch")) > 5
+    for series in (series for panel in panels if panel["unit"] == "%" for series in panel["series"]):
+        assert all(v is None or 0 <= v <= 100.5 for key in ("v", "min", "max", "mean") for v in series.get(key, [])), series["name"]

@@ -49,7 +49,7 @@ def call(prefix, tmp_path):
               'exec chroot "$root" /opt/bin/qemu-aarch64-static "$@"')
     if not (prefix / "bin" / QEMU.name).exists():
         shutil.copy(QEMU, prefix / "bin")
-    words = unshare("--pid", "--fork", *([] if os.geteuid() == 0 else ["--map-root-user"]))
+    words = unshare("--pid", "--fork", "--kill-child", *([] if os.geteuid() == 0 else ["--map-root-user"]))
     environment = {"PATH": os.environ["PATH"], "HOME": "/tmp", "PYTHONPATH": "/opt/lib/site-packages", "PYTHONDONTWRITEBYTECODE": "1", "INFPROF_RING": "/tmp/rings"}
     return lambda *more: subprocess.run([*words, "sh", "-c", inside, "sh", ROOT, prefix, tmp_path, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         text=True, timeout=170, env=environment)

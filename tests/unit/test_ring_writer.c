@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "ring_file.h"
@@ -78,7 +79,7 @@ static void check_spans(void)
         const struct infp_wire_mark *mark = ring_record(INFP_WIRE_MARK, 0);
         CHECK(strcmp(ring_text(mark, &mark->text), "warm") == 0);
         CHECK(mark->record.t_ns >= before && mark->record.t_ns <= infp_now_ns());
-        CHECK_EQUAL(mark->record.tid, gettid());
+        CHECK_EQUAL(mark->record.tid, syscall(SYS_gettid));
         CHECK_EQUAL(ring_count_kind(INFP_WIRE_SPAN_BEGIN), 4);
         CHECK_EQUAL(ring_count_kind(INFP_WIRE_SPAN_END), 4);
         begin = ring_record(INFP_WIRE_SPAN_BEGIN, 0);
@@ -95,7 +96,7 @@ static void check_spans(void)
         end = ring_record(INFP_WIRE_SPAN_END, 1);
         CHECK(strcmp(ring_text(end, &end->name), "left open") == 0 && end->parent == outer_id);
         end = ring_record(INFP_WIRE_SPAN_END, 2);
-        CHECK(end->id == outer_id && end->begin_tid == (uint32_t) gettid());
+        CHECK(end->id == outer_id && end->begin_tid == (uint32_t) syscall(SYS_gettid));
         end = ring_record(INFP_WIRE_SPAN_END, 3);
         CHECK(strcmp(ring_text(end, &end->name), "request") == 0 && end->status == INFP_WIRE_ERROR);
         const struct infp_wire_span_attr *attr = ring_record(INFP_WIRE_SPAN_ATTR, 0);
@@ -176,7 +177,7 @@ static void check_end_elsewhere(void)
         const struct infp_wire_span_begin *first = ring_record(INFP_WIRE_SPAN_BEGIN, 0);
         CHECK(after->parent == first->id);
         const struct infp_wire_mark *name = ring_record(INFP_WIRE_THREAD, 0);
-        CHECK(strcmp(ring_text(name, &name->text), "the other") == 0 && name->record.tid != (uint32_t) gettid());
+        CHECK(strcmp(ring_text(name, &name->text), "the other") == 0 && name->record.tid != (uint32_t) syscall(SYS_gettid));
 }
 
 static void test_end_elsewhere(void **state)

@@ -265,7 +265,7 @@ static void press(struct infp_top_choice *choice, struct infp_watch *watch, cons
         const struct infp_top_about about = { .title = "", .save = "/out" };
 
         for (; *keys; keys++)
-                infp_top_press(choice, watch, &about, *keys == '\n' ? (int) INFP_TOP_ENTER : *keys, 10);
+                infp_top_press(choice, watch, &about, *keys == '\n' ? (int) INFP_TOP_ENTER : (signed char) *keys, 10);
 }
 
 static void test_keys(void **state)
