@@ -177,7 +177,8 @@ static void check_end_elsewhere(void)
         const struct infp_wire_span_begin *first = ring_record(INFP_WIRE_SPAN_BEGIN, 0);
         CHECK(after->parent == first->id);
         const struct infp_wire_mark *name = ring_record(INFP_WIRE_THREAD, 0);
-        CHECK(strcmp(ring_text(name, &name->text), "the other") == 0 && name->record.tid != (uint32_t) syscall(SYS_gettid));
+        CHECK(strcmp(ring_text(name, &name->text), "the other") == 0 &&
+              name->record.tid != (uint32_t) syscall(SYS_gettid));
 }
 
 static void test_end_elsewhere(void **state)
