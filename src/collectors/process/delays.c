@@ -16,10 +16,11 @@
 void process_delays_init(struct process_delays *delays, bool may_keep)
 {
         struct rlimit limit;
+        unsigned few;
 
         *delays = (struct process_delays){ 0 };
-        /* A quarter: the target keeps files of processes, the sampler events. */
-        if (may_keep && getrlimit(RLIMIT_NOFILE, &limit) >= 0)
+        /* A quarter: the target keeps files of processes, the sampler events. Of few the store needs all. */
+        if (may_keep && !infp_fds_are_few(&few) && getrlimit(RLIMIT_NOFILE, &limit) >= 0)
                 delays->most_kept = limit.rlim_cur / 4 > PROCESS_DELAY_THREADS ? PROCESS_DELAY_THREADS
                                                                                : (uint32_t) (limit.rlim_cur / 4);
 }
