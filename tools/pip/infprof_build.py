@@ -124,9 +124,12 @@ def write_tar(path, files):
 
 def sources():
     """Paths below TOP. Of a checkout those that git knows; an sdist has nothing else."""
-    done = subprocess.run(["git", "ls-files", "-z", "--", *SOURCES], cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) if shutil.which("git") \
-        and os.path.exists(os.path.join(TOP, ".git")) else None
-    known = {name.decode() for name in done.stdout.split(b"\0") if name} if done else None
+    known = None
+    if shutil.which("git") and os.path.exists(os.path.join(TOP, ".git")):  # whoever owns it: root builds for others, too
+        done = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z", "--", *SOURCES], cwd=TOP, stdout=subprocess.PIPE)
+        if done.returncode:
+            sys.exit(f"infprof's sdist needs the list of files of {TOP}, which `git ls-files` does not give.")
+        known = {name.decode() for name in done.stdout.split(b"\0") if name}
     for pattern in [*SOURCES, *LAID]:
         found = sorted(glob.glob(os.path.join(TOP, pattern)))
         if not found and pattern.startswith("subprojects/"):
