@@ -5,7 +5,7 @@
 
 enum { MASKED_MAX = 2048 };
 
-/* The bytes of a str, NULs and lone surrogates too. NULL: it is none. */
+/* The bytes of a str, NULs and lone surrogates too. NULL: it is not a str. */
 static PyObject *bytes_of(PyObject *text, char **ret, Py_ssize_t *ret_size)
 {
         PyObject *bytes = infp_native_is_text(text, "what is masked")

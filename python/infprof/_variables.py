@@ -74,7 +74,7 @@ def _leaf(value, said=0):
 
 
 def _tensor(value):
-    """None: it is none. Its own class and Parameter alone: others may have code of the program in them."""
+    """None: it is not a tensor. Its own class and Parameter alone: others may have code of the program in them."""
     torch = sys.modules.get("torch")
     if type(torch) is not types.ModuleType:
         return None

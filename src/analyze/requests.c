@@ -161,15 +161,15 @@ static void show(const struct infp_requests *requests, const struct seen *seen)
                 .gaps_size = seen->gaps.size,
         };
 
-        if (requests->each)
-                requests->each(requests->each_context, &one);
+        requests->each(requests->each_context, &one);
 }
 
 static void add_ok(struct infp_requests *requests, struct infp_requests_load *load, const struct seen *seen)
 {
         const double tpot = tpot_ns(seen);
 
-        show(requests, seen);
+        if (requests->each)
+                show(requests, seen);
         requests->n_ok++;
         requests->n_good += is_good(&requests->goals, seen);
         if (seen->finish.size)

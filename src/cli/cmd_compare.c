@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/number.h"
-#include "cli/compare_print.h"
+#include "cli/compare/print.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
 #include "model/builder.h"
@@ -149,7 +149,7 @@ static int run(const struct infp_arguments *arguments)
                 if (!strcmp(arguments->given[i].option->name, "fail-on"))
                         r = take_gate(arguments->given[i].value, &wants);
         if (!r && wants.junit && !wants.n_gates) {
-                infp_say("compare: --junit writes the conditions of --fail-on, and there is none");
+                infp_say("compare: --junit writes the conditions of --fail-on, and none is given");
                 r = INFP_EXIT_USAGE;
         }
         return r ? r : infp_compare_print(&wants);

@@ -13,7 +13,7 @@ enum { INFP_PIN_MOST = 64 }; /* characters of a name */
 bool infp_pin_check(const char *name);
 /* Names the run, whatever was named so before. -EINVAL: not a name. */
 int infp_pin_set(const struct infp_run *run, const char *name, struct infp_err *err);
-int infp_pin_remove(const char *output, const char *name, struct infp_err *err); /* -ENOENT: there is none */
+int infp_pin_remove(const char *output, const char *name, struct infp_err *err); /* -ENOENT: no run has it */
 /* 0 and its uuid; -ENOENT: nothing is named so. */
 int infp_pin_find(int output_fd, const char *name, char ret[37]);
 /* The names of a run, sorted, with a comma and a blank between; "" where it has none. */

@@ -509,7 +509,7 @@ static bool looks_like_uuid(const char *spec)
         return size > 0 && size <= 36 && spec[size] == 0;
 }
 
-/* A pinned name: of `output`, or DIR/NAME. -ENOENT without a text: there is none. */
+/* A pinned name: of `output`, or DIR/NAME. -ENOENT without a text: no run has it. */
 static int open_pinned(const char *spec, const char *output, struct infp_run **ret, struct infp_err *err)
 {
         infp_autofree char *copy = strdup(spec);

@@ -246,7 +246,7 @@ def test_short_runs(infprof, tmp_path):
     (["a", "b", "--fail-on", "ttft_p95>x%"], 2, "the change is not a number"),
     (["a", "b", "--fail-on", "ttft_p59>5%"], 2, "there is no number 'ttft_p59'; did you mean ttft_p50?"),
     (["a", "b", "--fail-on", "nonsense>5%"], 2, "`infprof compare --list` has the numbers"),
-    (["a", "b", "--junit", "x.xml"], 2, "there is none"),
+    (["a", "b", "--junit", "x.xml"], 2, "--fail-on, and none is given"),
     (["a", "b", "--replicates", "1"], 2, "2 to 256"),
     (["a", "b", "--replicates", "many"], 2, "2 to 256"),
     ([",", "b"], 1, "',' names no run"),

@@ -125,7 +125,7 @@ def write_tar(path, files):
 def sources():
     """Paths below TOP. Of a checkout those that git knows; an sdist has nothing else."""
     known = None
-    if shutil.which("git") and os.path.exists(os.path.join(TOP, ".git")):  # whoever owns it: root builds for others, too
+    if shutil.which("git") and os.path.exists(os.path.join(TOP, ".git")):  # also where it belongs to another user
         done = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z", "--", *SOURCES], cwd=TOP, stdout=subprocess.PIPE)
         if done.returncode:
             sys.exit(f"infprof's sdist needs the list of files of {TOP}, which `git ls-files` does not give.")

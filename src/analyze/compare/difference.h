@@ -114,7 +114,7 @@ void infp_difference_disturb(struct infp_difference *difference);
  * how many share the 5 %. 0 or -ENOMEM. */
 int infp_compare_judge(struct infp_difference *const *list, const enum infp_better *better, unsigned n,
                        unsigned families);
-/* The interval of a level, such as 0.99, as `difference`. False: there is none. */
+/* The interval of a level, such as 0.99, as `difference`. False: it is not known. */
 bool infp_difference_interval(const struct infp_difference *difference, double level, double *ret_low,
                               double *ret_high);
 

@@ -40,7 +40,7 @@ struct infp_compare_number {
 extern const struct infp_compare_number infp_compare_numbers[];
 extern const unsigned infp_compare_numbers_n;
 
-/* NULL: there is none. Of step times "step_mean:decode" finds "step_mean". */
+/* NULL: no number has this name. Of step times "step_mean:decode" finds "step_mean". */
 const struct infp_compare_number *infp_compare_number_find(const char *name, size_t size);
 
 /* Noise floors of what has no line above: shares of functions in points, times of modules. Equal runs of a Python loop differed by up to

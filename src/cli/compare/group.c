@@ -1,4 +1,4 @@
-#include "cli/report_group.h"
+#include "cli/compare/group.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "cli/compare_print.h"
+#include "cli/compare/print.h"
 
 #include <errno.h>
 #include <string.h>
