@@ -10,10 +10,10 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
+#include "cli/compare/group.h"
 #include "cli/compare/print.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
-#include "cli/compare/group.h"
 #include "view/html/html.h"
 #include "view/report/report.h"
 
