@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a recording costs: own CPU and memory beside 500 processes, bytes an hour, the start, the child's delay.
 
-  bench_cost.py [--infprof PATH] [-n PROCESSES] [-s SECONDS] [-r ROUNDS] [--json FILE]
+  bench_cost.py [--infprof PATH] [-n PROCESSES] [-s SECONDS] [-r ROUNDS] [--only WORD] [--json FILE]
 
 Budgets (design: section 7) are checked on CPU time and memory, by the scheduler's clock of infprof's own threads; the median
 of ROUNDS interleaved rounds counts. Wall-clock figures are printed and fail nothing. Exit code 1 when a budget is broken.
@@ -18,18 +18,23 @@ import sys
 import tempfile
 import time
 
-# name: (options, budget of a core, of peak RSS in MiB, of live segments in MiB an hour)
+TREE = ["sh", "-c", "for i in $(seq 19); do sleep 3600 & done; wait"]
+# 20 processes of 8 threads, all of which run some 25 times a second.
+WORK = "import threading, time\ndef work():\n    while True: time.sleep(0.04)\n[threading.Thread(target=work).start() for _ in range(7)]\nwork()"
+BUSY = ["sh", "-c", f"for i in $(seq 20); do '{sys.executable}' -c '{WORK}' & done; wait"]
+# name: (options, budget of a core, of peak RSS in MiB, of live segments in MiB an hour, the command)
 CASES = {
-    "1 Hz, tree of 20": (["-t", "1000"], 0.003, 20, 60),
-    "20 Hz, tree of 20": (["-t", "50"], 0.03, 20, None),
-    "1 Hz, -p": (["-t", "1000", "-p"], 0.010, None, None),
-    "20 Hz, -p": (["-t", "50", "-p"], None, None, None),
+    "1 Hz, tree of 20": (["-t", "1000"], 0.003, 20, 60, TREE),
+    "20 Hz, tree of 20": (["-t", "50"], 0.03, 20, None, TREE),
+    "1 Hz, -p": (["-t", "1000", "-p"], 0.010, None, None, TREE),
+    "20 Hz, -p": (["-t", "50", "-p"], None, None, None, TREE),
+    "1 Hz, 160 threads": (["-t", "1000"], None, None, None, BUSY),
+    "20 Hz, 160 threads": (["-t", "50"], None, None, None, BUSY),
 }
 WARM_S = 8  # the first flush, which writes what is written once, comes after 5 s, later where the machine is busy
 # Outputs stay until the end (up to 1 GB): making a file, ext4 looks at each inode that was deleted within the last minutes, which
 # was a fifth of the recorder's own thread at 20 Hz behind another case at 20 Hz.
 OUTPUTS = tempfile.TemporaryDirectory(prefix="infprof-bench-")
-TREE = ["sh", "-c", "for i in $(seq 19); do sleep 3600 & done; wait"]
 
 
 def cpu_ns(pid):
@@ -77,10 +82,10 @@ def figures_of(pid, output, seconds):
             "segments_mib_h": (segments_of(output) - segments_before) * mib_per_hour}
 
 
-def measure(infprof, options, seconds):
+def measure(infprof, options, seconds, command=TREE):
     output = tempfile.mkdtemp(dir=OUTPUTS.name)
     # A registry of its own: whoever else reads or loads on this machine would find this recording, and make it flush each second.
-    process = subprocess.Popen([infprof, "record", "-o", output, "--no-finish", *options, "--", *TREE],
+    process = subprocess.Popen([infprof, "record", "-o", output, "--no-finish", *options, "--", *command],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                                env={**os.environ, "XDG_RUNTIME_DIR": output})
     try:
@@ -116,23 +121,25 @@ def main():
     parser.add_argument("-n", "--processes", type=int, default=500)
     parser.add_argument("-s", "--seconds", type=float, default=15)
     parser.add_argument("-r", "--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="the cases whose names have this word")
     parser.add_argument("--json")
     options = parser.parse_args()
+    cases = {name: case for name, case in CASES.items() if options.only in name}
     end_on_sigterm()
     infprof = os.path.abspath(options.infprof)
     crowd = subprocess.Popen(["bash", "-c", f"for ((i = 0; i < {options.processes}; i++)); do sleep 3600 & done; wait"],
                              start_new_session=True)
     time.sleep(2)
-    results = {name: [] for name in CASES}
+    results = {name: [] for name in cases}
     try:
         for _ in range(options.rounds):
-            for name, (flags, *_) in CASES.items():
-                results[name].append(measure(infprof, flags, options.seconds))
+            for name, (flags, *_, command) in cases.items():
+                results[name].append(measure(infprof, flags, options.seconds, command))
         start = measure_start(infprof, 7)
     finally:
         os.killpg(crowd.pid, signal.SIGKILL)
     broken, figures = [], {"processes": len(glob.glob("/proc/[0-9]*")), "start": start}
-    for name, (_, core, rss, segments) in CASES.items():
+    for name, (_, core, rss, segments, _) in cases.items():
         middle = {key: statistics.median(result[key] for result in results[name]) for key in results[name][0]}
         figures[name] = middle
         print(f"{name:20s} {100 * middle['core_share']:6.3f} % of a core (user {100 * middle['user_share']:.0f} %), "
